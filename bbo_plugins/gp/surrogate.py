@@ -141,8 +141,4 @@ def estimate(
     settled = noise_diagonal(len(z), noise, known_noise)
     fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, criterion=criterion)
     with_noise = replace(fit.hyperparameters, noise_variance=noise, has_noise_estimate=True)
-    return replace(
-        fit,
-        hyperparameters=with_noise,
-        note=fit.note or marginal.note,
-    )
+    return replace(fit, hyperparameters=with_noise, note=fit.note or marginal.note)

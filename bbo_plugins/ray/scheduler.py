@@ -36,7 +36,9 @@ from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.trials import Once
 from bbo_plugins.ray.tune.conversions import (
+    CONFIG_KEY,
     STOPPED_EARLY,
+    TIME_ATTR,
     check_objective,
     finite_or_none,
     maximized,
@@ -48,8 +50,8 @@ from bbo_plugins.ray.tune.horizons import (
     can_be_saved,
     can_checkpoint,
     changes_configs,
+    check_is_not_repeated,
     has_checkpoint,
-    is_repeated,
     needs_tune_bohb,
     searcher_name,
     tell_stopped_early,
@@ -57,6 +59,8 @@ from bbo_plugins.ray.tune.horizons import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from bbo_plugins.ray.tune.recording import RecordingSearch
 
 _logger = logging.getLogger(__name__)
 
@@ -154,8 +158,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self,
         horizon: InnerHorizon | None = None,
         *,
-        time_attr: str = "sgd_steps",
-        config_key: str = "inner_horizon",
+        time_attr: str = TIME_ATTR,
+        config_key: str = CONFIG_KEY,
         step_size_key: str = "step_size",
         base_scheduler: TrialScheduler | None = None,
         **inner_horizon_kwargs: Any,
@@ -286,13 +290,13 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             search.refuse_bohb()
         if not self._horizons.grow:
             return
-        if is_repeated(tune_controller):
+        try:
+            self._objective(search)
+            check_is_not_repeated(tune_controller)
+        except ValueError:
             if search is not None:
                 search.leave_experiment()
-            raise ValueError(
-                "search_alg must be without a Repeater beside a horizon that grows, as it would "
-                "average trainings of different lengths, but has one."
-            )
+            raise
         if search is None:
             self._tell_ends_once(tune_controller)
 
@@ -497,15 +501,23 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         Raises:
             ValueError: The metric or the mode is not known.
         """
-        search = bbo_search(tune_controller)
+        metric, mode = self._objective(bbo_search(tune_controller))
+        value = maximized(result, metric, mode)
+        return math.nan if value is None else value
+
+    def _objective(self, search: RecordingSearch | None) -> tuple[str, str]:
+        """Return the metric and the mode by which trials are compared that a horizon continues.
+
+        Raises:
+            ValueError: They are not known, or are those of several objectives.
+        """
         metric = self._metric or (search and search.metric) or self._base.metric
         mode = self._mode or (search and search.mode) or getattr(self._base, "_mode", None)
         if metric is None or mode is None:
             rule = "given to the tuner or the search algorithm for a horizon that grows"
             raise ValueError(errors.rule_message("metric and mode", rule, (metric, mode)))
         check_objective(metric, mode, "a horizon that grows")
-        value = maximized(result, metric, mode)
-        return math.nan if value is None else value
+        return metric, mode
 
     def _seen_by_base(self, tune_controller: Any) -> Any:
         return None if tune_controller is None else ControllerView(tune_controller, self._with_base)

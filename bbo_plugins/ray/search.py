@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import logging
 import warnings
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from optuna.distributions import check_distribution_compatibility
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
+from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
 
@@ -32,6 +33,7 @@ from bbo_plugins.ray.tune.spaces import (
     check_choices_are_storable,
     example_of_domain,
     flattened,
+    plain,
     read_space,
     replayed,
 )
@@ -174,7 +176,8 @@ class BBOSearch(RestoringSearch):
             errors.check_instance("study_name", study_name, str, "a string or None")
         if terminator is not None:
             rule = "an object with a method should_terminate"
-            if not callable(getattr(terminator, "should_terminate", None)):
+            has_method = callable(getattr(terminator, "should_terminate", None))
+            if not has_method or isinstance(terminator, type):
                 raise TypeError(errors.rule_message("terminator", rule, terminator))
             if len(listed(metric)) > 1 and isinstance(terminator, RegretGapTerminator):
                 rule = "None with several objectives, as RegretGapTerminator has one"
@@ -212,9 +215,9 @@ class BBOSearch(RestoringSearch):
                 differs.
         """
         del spec
+        self.leave_experiment()
         if self._ot_study is not None and metric is None and mode is None:
             return False
-        self.leave_experiment()
         check_objectives(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
@@ -261,32 +264,58 @@ class BBOSearch(RestoringSearch):
             if reward is not None and len(listed(reward)) != len(listed(mode)):
                 rule = "a number for each metric"
                 raise ValueError(errors.rule_message(f"evaluated_rewards[{index}]", rule, reward))
-        points, self._points_to_evaluate = self._points_to_evaluate, []
+        rewards = self._evaluated_rewards or [None] * len(self._points_to_evaluate)
+        points = [
+            self._checked_point(index, point, has_result=reward is not None)
+            for index, (point, reward) in enumerate(
+                zip(self._points_to_evaluate, rewards, strict=True)
+            )
+        ]
+        given, self._points_to_evaluate = self._points_to_evaluate, []
         super()._setup_study(mode)
-        self._points_to_evaluate = points
-        study = self._ot_study
+        self._points_to_evaluate = given
+        try:
+            self._check_stored(self._ot_study, mode)
+        except ValueError:
+            self._ot_study = None
+            raise
+        # A study that is continued, or restored, was given its points with results when it was new.
+        is_new = not self._ot_study.get_trials(deepcopy=False)
+        self._points = []
+        for point, reward in zip(points, rewards, strict=True):
+            if reward is None:
+                self._points.append(point)
+            elif is_new or not self._has_result(point, reward):
+                self.add_evaluated_point(point, reward)
+
+    def _checked_point(
+        self, index: int, point: Mapping[str, Any], *, has_result: bool
+    ) -> dict[str, Any]:
+        """Return the parameters of a point to evaluate by name."""
+        if self._tree is None and not has_result:  # the function may ask for more than it has
+            return {path: plain(value) for path, value in flattened(point, ()).items()}
+        return self._params_of(f"points_to_evaluate[{index}]", point, exact=True)[0]
+
+    def _check_stored(self, study: Study, mode: str | list[str]) -> None:
+        """Check that a study that is continued has this mode and, by names, these parameters."""
         wanted = [StudyDirection[f"{each.upper()}IMIZE"] for each in listed(mode)]
         if study.directions != wanted:
-            self._ot_study = None
             stored = ", ".join(direction.name.lower() for direction in study.directions)
             raise ValueError(
                 f"mode must be that of the stored study {self._study_name!r}, which is to "
                 f"{stored}, but got {mode!r}."
             )
-        # A study that is continued, or restored, was given its points with results when it was new.
-        is_new = not study.get_trials(deepcopy=False)
-        rewards = repeat(None) if self._evaluated_rewards is None else self._evaluated_rewards
-        self._points = []
-        for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
-            argument = f"points_to_evaluate[{index}]"
-            if reward is not None:
-                params, _ = self._params_of(argument, point, exact=True)
-                if is_new or not self._has_result(params, reward):
-                    self.add_evaluated_point(params, reward)
-            elif self._tree is None:
-                self._points.append(flattened(point, ()))
-            else:
-                self._points.append(self._params_of(argument, point, exact=True)[0])
+        known: dict[str, BaseDistribution] = {}
+        for trial in study.get_trials(deepcopy=False):
+            known |= trial.distributions
+        for name, distribution in (self._tree.distributions if self._tree else {}).items():
+            try:
+                check_distribution_compatibility(known.get(name, distribution), distribution)
+            except ValueError as error:
+                rule = f"as in the stored study {self._study_name!r}, {known[name]!r}"
+                raise ValueError(
+                    errors.rule_message(f"the parameter {name!r}", rule, distribution)
+                ) from error
 
     def _params_of(
         self, argument: str, config: Mapping[str, Any], *, exact: bool
@@ -340,12 +369,17 @@ class BBOSearch(RestoringSearch):
             return str(Searcher.FINISHED)
         if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
             return None
-        if self._ot_study is not None and trial_id not in self._ot_trials:
-            self._ask(trial_id)
-        with warnings.catch_warnings():
-            # Ray takes the time the sampler needs for time spent in the define-by-run function.
-            warnings.filterwarnings("ignore", "Define-by-run function", UserWarning)
-            suggestion = super().suggest(trial_id)
+        try:
+            if self._ot_study is not None and trial_id not in self._ot_trials:
+                self._ask(trial_id)
+            with warnings.catch_warnings():
+                # Ray takes the time the sampler needs for time spent in the define-by-run function.
+                warnings.filterwarnings("ignore", "Define-by-run function", UserWarning)
+                suggestion = super().suggest(trial_id)
+        except Exception:
+            if trial_id in self._open:  # Ray ends the experiment, and nobody goes on with it
+                self._give_up(trial_id)
+            raise
         if self._constants:
             suggestion = merge_dicts(unflatten_dict(self._constants), suggestion)
         return dict(suggestion)
@@ -382,8 +416,10 @@ class BBOSearch(RestoringSearch):
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Take over from Ray's limiter, which knows nothing of trials that are continued.
 
-        The limiter's ``batch`` has no effect then.
+        The limiter's ``batch`` has no effect then. With an empty ``param_space`` this is all that
+        Ray says of another experiment with the same object.
         """
+        self.leave_experiment()
         self._max_concurrent = max_concurrent
         return True
 
@@ -407,6 +443,24 @@ class BBOSearch(RestoringSearch):
                 type(who).__name__,
             )
         return over
+
+    def on_trial_complete(
+        self,
+        trial_id: str,
+        result: dict[str, Any] | None = None,
+        error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
+    ) -> None:
+        """Record the end of a trial.
+
+        Raises:
+            ValueError: Nobody has named the metric, and the result does not have Ray's own, of
+                which Ray does not make sure by itself.
+        """
+        if result and not error and self._metric == DEFAULT_METRIC and self._metric not in result:
+            self.leave_experiment()
+            rule = f"given to BBOSearch beside mode, as no result is called {DEFAULT_METRIC!r}"
+            raise ValueError(errors.rule_message("metric", rule, None))
+        super().on_trial_complete(trial_id, result, error)
 
     def on_pause(self, trial_id: str) -> None:
         """Refuse the one scheduler that tells search algorithms of pauses.

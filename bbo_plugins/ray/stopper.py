@@ -24,13 +24,21 @@ from bbo_plugins.optuna.stopping.completions import CompletedTrials, LearnedSpac
 from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.trials import Once, TrialRow
 from bbo_plugins.ray.tune.conversions import (
+    CONFIG_KEY,
     MODES,
     STOPPED_EARLY,
+    TIME_ATTR,
     check_objective,
     entry_of,
+    finite_or_none,
     maximized,
 )
-from bbo_plugins.ray.tune.spaces import example_of_domain, read_space, replayed
+from bbo_plugins.ray.tune.spaces import (
+    check_choices_come_back,
+    example_of_domain,
+    read_space,
+    replayed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,10 +134,12 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         stopper = RegretGapStopper("loss", "min", space)
         tuner = tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(stop=stopper))
 
-    A trial counts once, with the last value it has reported, as soon as it says that it is done or
-    has fallen silent because a scheduler stopped or paused it. If it is heard of again, its old
-    value is dropped. Trials whose last value is missing, NaN or infinite do not count. Those whose
-    value is far worse than usual count as failed.
+    A trial counts once, with the last value it has reported, as soon as it says that it is done,
+    has made the steps of its horizon (``"sgd_steps"`` of the results and ``"inner_horizon"`` of the
+    config), or has fallen silent because a scheduler stopped or paused it. If it is heard of again,
+    its old value is dropped. A trial that fails counts with what it has reported before. Trials
+    whose last value is missing, NaN or infinite do not count. Those whose value is far worse than
+    usual count as failed.
 
     With :class:`~bbo_plugins.ray.BBOSearch` there is a better place for the same rule: with
     ``BBOSearch(terminator=RegretGapTerminator())`` no new trial is begun at all.
@@ -221,7 +231,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Take notice of a result; return whether its trial is to be stopped."""
         is_late = self._finishing is not None and trial_id not in self._finishing
-        done = bool(result.get(DONE))
+        done = bool(result.get(DONE)) or _is_at_horizon(result)
         if not done:
             self._ended.pop(trial_id, None)
         self._latest[trial_id] = self._observed(result)
@@ -230,7 +240,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                 self._count(ended)
             else:
                 self._finishing.discard(ended)
-        if is_late and not done:
+        if is_late and not result.get(DONE):
             result[STOPPED_EARLY] = True
         return is_late
 
@@ -306,6 +316,16 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         return _Observed(params, distributions, value)
 
 
+def _is_at_horizon(result: Mapping[str, Any]) -> bool:
+    """Return whether a trial has made its steps, by the names that they usually have.
+
+    A horizon that grows continues the best trials again and again, so that they are never silent.
+    """
+    target = finite_or_none((result.get("config") or {}).get(CONFIG_KEY))
+    done = finite_or_none(result.get(TIME_ATTR))
+    return target is not None and done is not None and done >= target
+
+
 def _reader(space: Any) -> Callable[[Any], tuple[dict[str, Any], dict[str, BaseDistribution]]]:
     """Return what reads parameters and distributions, both by name, from the config of a trial.
 
@@ -315,6 +335,7 @@ def _reader(space: Any) -> Callable[[Any], tuple[dict[str, Any], dict[str, BaseD
     if callable(space):
         return partial(replayed, space)
     tree = read_space("space", space)
+    check_choices_come_back("space", tree.distributions)
     if all(is_single(distribution) for distribution in tree.distributions.values()):
         example = example_of_domain(tree.constants)
         rule = f"a search space with at least one domain of more than one value, {example}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,9 +54,18 @@ def test_growing_horizon_needs_an_objective() -> None:
     experiment = Experiment(InnerHorizon.growing())
     experiment.controller.search_alg = BasicVariantGenerator()
     experiment.scheduler.set_search_properties(None, None)
-    (trial,) = experiment.add("a")
     with pytest.raises(ValueError, match="metric and mode must be given"):
-        experiment.report(trial, 4)
+        experiment.add("a")
+
+
+def test_growing_horizon_has_one_objective() -> None:
+    """With several there is no best trial either; none stays RUNNING."""
+    experiment = Experiment(InnerHorizon.growing())
+    several: tuple[Any, Any] = (["loss", "time"], ["min", "min"])
+    experiment.scheduler.set_search_properties(*several)
+    with pytest.raises(ValueError, match="metric must be that of one objective for a horizon that"):
+        experiment.add("a")
+    assert [trial.state.name for trial in experiment.recorded] == ["FAIL"]
 
 
 @pytest.mark.parametrize("status", [Trial.RUNNING, Trial.PENDING])

@@ -7,9 +7,10 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         ({"storage": "sqlite:///x"}, TypeError, r"storage must be .* RDBStorage\(url\)"),
         ({"study_name": 3}, TypeError, "study_name must be a string or None, but got 3"),
         ({"terminator": object()}, TypeError, "terminator must be an object with a method"),
+        ({"terminator": RegretGapTerminator}, TypeError, "must be an object with a method"),
         ({"points_to_evaluate": {"x": 1}}, TypeError, "points_to_evaluate must be a list"),
         ({"evaluated_rewards": 1.0}, TypeError, "evaluated_rewards must be a list of numbers"),
         ({"points_to_evaluate": [1]}, TypeError, r"points_to_evaluate\[0\] must be a dict"),
@@ -81,6 +83,97 @@ def test_objective_may_come_from_the_tuner() -> None:
     assert search._ot_study.direction is optuna.study.StudyDirection.MINIMIZE
     assert search.metric == "loss"
     assert 0.0 <= suggested(search, "a")["x"] <= 1.0
+
+
+@pytest.mark.parametrize("metric", [None, "loss"])
+def test_a_result_without_the_unnamed_metric_ends_the_experiment(metric: str | None) -> None:
+    """Ray lets it pass; no trial would have a value then, and none stays RUNNING."""
+    search = BBOSearch(SPACE, metric, "min")
+    suggested(search, "b")
+    config = suggested(search, "a")
+    if metric is None:
+        with pytest.raises(ValueError, match="metric must be given to BBOSearch beside mode"):
+            search.on_trial_complete("a", result_of(config))
+        assert states_of(search) == ["FAIL", "FAIL"]
+        search.suggest("c")
+        search.on_trial_complete("c", {"_metric": 3.0})
+        assert trials_of(search)[-1].value == 3.0
+    else:
+        search.on_trial_complete("a", result_of(config))
+        assert states_of(search) == ["RUNNING", "COMPLETE"]
+
+
+@pytest.mark.parametrize("spec", [None, {"constant": 1}])
+def test_another_experiment_gives_up_the_trials_of_the_one_before(
+    spec: dict[str, Any] | None,
+) -> None:
+    """Else they would take the places of its own; with an empty config Ray says less of it."""
+    search = BBOSearch(SPACE, "loss", "min")
+    for _ in range(2):
+        search.set_max_concurrency(2)
+        if spec is not None:
+            search.set_search_properties(None, None, spec)
+        n = len(trials_of(search))
+        assert [search.suggest(f"{n}{trial_id}") is None for trial_id in "abc"] == [0, 0, 1]
+    assert states_of(search) == ["FAIL"] * 2 + ["RUNNING"] * 2
+
+
+def test_a_suggestion_that_fails_leaves_no_running_trial() -> None:
+    """The error is the function's own."""
+
+    def space(trial: optuna.Trial) -> None:
+        trial.suggest_float("x", 0.0, 1.0)
+        raise ArithmeticError("of the user")
+
+    search = BBOSearch(space, "loss", "min")
+    with pytest.raises(ArithmeticError, match="of the user"):
+        search.suggest("a")
+    assert states_of(search) == ["FAIL"]
+
+
+def test_a_stored_study_must_have_the_same_kinds_of_parameters(tmp_path: Path) -> None:
+    """Optuna would refuse them at the first suggestion; a range may change."""
+    suggested(make_search(storage=stored_in(tmp_path)), "a")
+    wider = {**SPACE, "x": tune.uniform(-1.0, 30.0)}
+    suggested(make_search(wider, storage=stored_in(tmp_path)), "b")
+    other = {**SPACE, "n": {"k": tune.choice(["a", "b", "c"])}}
+    message = r"the parameter 'n/k' must be as in the stored study 'optuna', Cat.* but got Cat.*'c'"
+    with pytest.raises(ValueError, match=message):
+        make_search(other, storage=stored_in(tmp_path))
+    assert len(optuna.load_study(study_name="optuna", storage=stored_in(tmp_path)).trials) == 2
+
+
+def test_numbers_of_numpy_are_stored_as_python_has_them(tmp_path: Path) -> None:
+    """In points and in choices, of a space and of a define-by-run function."""
+    widths = np.array([16, 32])
+    space = {"x": tune.uniform(0.0, 1.0), "w": tune.choice(widths), "b": tune.choice([True, False])}
+    point = {"x": np.float32(0.5), "w": np.int64(32), "b": np.bool_(True)}
+    search = make_search(space, storage=stored_in(tmp_path), points_to_evaluate=[point])
+    assert suggested(search, "a") == {"x": 0.5, "w": 32, "b": True}
+    assert trials_of(search)[0].distributions["w"] == CategoricalDistribution([16, 32])
+
+    def by_run(trial: optuna.Trial) -> None:
+        trial.suggest_float("x", 0.0, 1.0)
+
+    search = BBOSearch(
+        by_run,
+        "loss",
+        "min",
+        storage=stored_in(tmp_path),
+        study_name="by_run",
+        points_to_evaluate=[{"x": np.float64(0.25)}],
+    )
+    assert suggested(search, "a") == {"x": 0.25}
+
+
+def test_a_bad_point_is_found_before_the_study_is_made(tmp_path: Path) -> None:
+    """And before a good one is stored."""
+    points = [{"x": 1.0, "n": {"k": "a"}}, {"x": 99.0, "n": {"k": "a"}}]
+    with pytest.raises(ValueError, match=r"points_to_evaluate\[1\]\['x'\]"):
+        make_search(
+            storage=stored_in(tmp_path), points_to_evaluate=points, evaluated_rewards=[1.0, 2.0]
+        )
+    assert optuna.get_all_study_names(stored_in(tmp_path)) == []
 
 
 def test_objective_must_not_be_contradicted() -> None:

@@ -221,6 +221,26 @@ def test_value_of_a_trial_that_goes_on_is_replaced() -> None:
     assert stopper.history()[-1].terms["std"] == pytest.approx(twin.history()[-1].terms["std"])
 
 
+def test_trials_that_a_growing_horizon_continues_count() -> None:
+    """Each time they have made their steps, although they are never silent and never done."""
+    stopper = _stopper()
+
+    def report(number: int, loss: float, steps: int, horizon: int) -> None:
+        result = _result(0.1 * number, loss=loss, sgd_steps=steps)
+        result["config"]["inner_horizon"] = horizon
+        stopper(str(number), result)
+
+    for number, horizon in enumerate((10, 20, 30)):
+        report(number, 5.0 - number, horizon - 5, horizon)
+        report(number, 4.0 - number, horizon, horizon)
+        report(0, 1.0 / horizon, horizon, horizon)
+    assert len(stopper.history()) == 3
+    twin = _stopper()
+    for number, loss in ((1, 3.0), (2, 2.0), (0, 1.0 / 30.0)):
+        twin(str(number), _result(0.1 * number, loss=loss, done=True))
+    assert stopper.history()[-1].terms["std"] == pytest.approx(twin.history()[-1].terms["std"])
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf, None, "text"])
 def test_unusable_values_do_not_count(loss: Any) -> None:
     """A failed evaluation is no observation, and no error."""
@@ -320,6 +340,14 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
     """Each message names the argument, the rule and the value."""
     with pytest.raises(error, match=message):
         RegretGapStopper(**{"metric": "loss", "mode": "min", "space": SPACE, **arguments})
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution:UserWarning")
+def test_choices_that_differ_from_their_copies_are_refused() -> None:
+    """A config comes from another process, where a function of a notebook is another one."""
+    with pytest.raises(ValueError, match=r"space\['f'\] must be .* equal to their copies"):
+        RegretGapStopper("loss", "min", {"f": tune.choice([math.sin, lambda x: x])})
+    RegretGapStopper("loss", "min", {"f": tune.choice([math.sin, math.cos])})
 
 
 # -------------------------------------------------------------------------------- live trials

@@ -14,6 +14,8 @@ from bbo_plugins.ray.tune.spaces import SEPARATOR
 
 MODES = ("min", "max")
 CONFIG_PREFIX = "config/"  # of a trial's config in a flattened result
+# How InnerHorizonScheduler calls the steps made in results, and the horizon in configs, by default.
+TIME_ATTR, CONFIG_KEY = "sgd_steps", "inner_horizon"
 STOPPED_EARLY = "stopped_early"  # in the last result of a trial that our stopper has stopped
 # Tune adds these to every result by itself.
 _NOT_RESULTS = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID}

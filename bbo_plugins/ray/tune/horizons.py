@@ -70,9 +70,17 @@ def bbo_search(tune_controller: Any) -> RecordingSearch | None:
     return next((s for s in _searchers(tune_controller) if isinstance(s, RecordingSearch)), None)
 
 
-def is_repeated(tune_controller: Any) -> bool:
-    """Return whether the search algorithm has each trial repeated, and gets the average."""
-    return any(isinstance(searcher, Repeater) for searcher in _searchers(tune_controller))
+def check_is_not_repeated(tune_controller: Any) -> None:
+    """Check that the search algorithm does not have each trial repeated, to get the average.
+
+    Raises:
+        ValueError: It does.
+    """
+    if any(isinstance(searcher, Repeater) for searcher in _searchers(tune_controller)):
+        raise ValueError(
+            "search_alg must be without a Repeater beside a horizon that grows, as it would "
+            "average trainings of different lengths, but has one."
+        )
 
 
 def searcher_name(tune_controller: Any) -> str:

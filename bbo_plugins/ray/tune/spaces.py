@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -31,8 +32,17 @@ from optuna.distributions import (
     json_to_distribution,
 )
 from optuna.trial import FixedTrial
+from ray.cloudpickle import dumps, loads
 from ray.tune.search.optuna import OptunaSearch
-from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, Normal, Quantized
+from ray.tune.search.sample import (
+    Categorical,
+    Domain,
+    Function,
+    Integer,
+    LogUniform,
+    Normal,
+    Quantized,
+)
 from ray.tune.utils.util import unflatten_dict
 
 from bbo_plugins import errors
@@ -106,7 +116,7 @@ class Parameter:
         if isinstance(self.distribution, IntDistribution):
             is_on_grid = (value - self.distribution.low) % self.distribution.step == 0
             return Found({self.name: int(value)}, is_whole=True) if is_on_grid else None
-        return Found({self.name: value}, is_whole=True)
+        return Found({self.name: plain(value)}, is_whole=True)
 
 
 @dataclass(frozen=True)
@@ -348,6 +358,24 @@ def read_space(argument: str, space: object) -> Tree:
     return _tree(argument, space, "")
 
 
+def plain(value: Any) -> Any:
+    """Return the Python number of one of NumPy's, which no storage takes; else the value."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_choices_come_back(argument: str, distributions: Mapping[str, BaseDistribution]) -> None:
+    """Check that the choices are equal to what other processes return of them.
+
+    Raises:
+        ValueError: One is not, as a function of a notebook.
+    """
+    for name, distribution in distributions.items():
+        for choice in getattr(distribution, "choices", ()):
+            if not is_value_of(dimension_of(distribution), loads(dumps(choice))):
+                rule = "a choice of values that are equal to their copies, such as texts"
+                raise ValueError(errors.rule_message(f"{argument}[{name!r}]", rule, choice))
+
+
 def check_choices_are_storable(
     argument: str, distributions: Mapping[str, BaseDistribution]
 ) -> None:
@@ -381,6 +409,11 @@ def _node(argument: str, name: str, value: Any) -> Node:
         return _choice(argument, name, value.categories)
     if isinstance(value, Domain):
         _check_domain(place, value)
+        if isinstance(value, Categorical):
+            return Parameter(name, CategoricalDistribution([*map(plain, value.categories)]))
+        sampler = value.get_sampler()
+        if isinstance(value, Integer) and isinstance(sampler, Quantized) and sampler.q > 1:
+            return Parameter(name, _quantized(place, value, int(sampler.q)))
         # One at a time, as paths are no names that Ray's conversion would take.
         converted = OptunaSearch.convert_search_space({"value": value})
         return Parameter(name, converted["value"])
@@ -388,6 +421,18 @@ def _node(argument: str, name: str, value: Any) -> Node:
         return Parameter(name, value)
     _check_constant(place, value)
     return Constant(value)
+
+
+def _quantized(place: str, domain: Integer, step: int) -> IntDistribution:
+    """Return the multiples of the step in a range, which are what Ray draws.
+
+    Optuna's own grid begins at the lower end of the range.
+    """
+    low, high = -(-domain.lower // step) * step, domain.upper // step * step
+    if low > high:
+        rule = f"{_DOMAIN}: its range holds no multiple of {step}"
+        raise ValueError(errors.rule_message(place, rule, f"{domain.lower} to {domain.upper}"))
+    return IntDistribution(low, high, step=step)
 
 
 def _choice(argument: str, name: str, categories: Sequence[Any]) -> Choice:
