@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
@@ -27,7 +28,7 @@ from bbo_plugins.methods.observations import Observations, failures_with_value, 
 from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.methods.penalties import cutoff_of
 from bbo_plugins.optuna.study.constraints import constraint_table
-from bbo_plugins.optuna.study.parameters import hull_of
+from bbo_plugins.optuna.study.parameters import dimension_of, hull_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,7 @@ FIRST_DECISION = 12  # complete trials
 _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
 _LEAST_KEPT = 10  # values that a cutoff has to leave
 _WARPS, _CUTOFF, _OUTLIERS = "warps", "cutoff", "outliers"
+_LEAST_SHARE = 0.5  # of a range, from which trials that decide on its scale were suggested
 _MAX_LOOKED_AT = 32  # stored proposals that are searched for a decision
 _RULES = 1  # of deciding; stored decisions by another number of them are made again
 
@@ -167,6 +169,11 @@ class Preprocessor:
             return _NO_WARPS
         known, X = placed.place(deciding)
         space = placed.space
+        widened = tuple(
+            name
+            for name, today in placed.distributions.items()
+            if name not in trials.parameters.dependent and not _is_filled(today, name, known)
+        )
 
         def decide() -> Mapping[str, float]:
             table = constraint_table(known)[1] if trials.have_constraints else None
@@ -176,12 +183,14 @@ class Preprocessor:
             objectives = with_values(
                 everything, values.reshape(len(known), trials.n_objectives), space
             )
-            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
+            if len(objectives[0].valued.y) < least:
+                return {}
+            return warps_of(space, objectives, without=widened)
 
         # Today's ranges, as it is them that are stretched.
         numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = numbers, space.names, space.conditions, *arrays, least
+        made_of = numbers, space.names, space.conditions, *arrays, least, widened
         return self._decision(_WARPS, trials, deciding, made_of, decide)
 
     def _cutoff(
@@ -239,18 +248,36 @@ class Preprocessor:
 def _ranges_of(
     known: Sequence[TrialRow], deciding: Sequence[TrialRow], dependent: frozenset[str]
 ) -> dict[str, BaseDistribution]:
-    """Return the ranges at the time of a decision.
+    """Return the ranges that most of the deciding trials have had.
 
     Args:
-        known: The deciding trials that have a place, by number: the last one's ranges are taken.
+        known: The deciding trials that have a place, by number: the last one's parameters.
         deciding: All that decide: of a dependent range the one that holds all of theirs is taken.
         dependent: Names of parameters whose range depends on others.
     """
     ranges = dict(known[-1].trial.distributions)
-    for name in dependent & ranges.keys():
-        having = (row.trial.distributions for row in deciding)
-        ranges[name] = hull_of(one[name] for one in having if name in one)
+    for name in ranges:
+        theirs = _had(name, deciding)
+        ranges[name] = hull_of(theirs) if name in dependent else max(theirs, key=theirs.count)
     return ranges
+
+
+def _had(name: str, rows: Sequence[TrialRow]) -> list[BaseDistribution]:
+    """Return the distributions that a parameter had in these trials, the latest first."""
+    having = (row.trial.distributions for row in reversed(rows))
+    return [one[name] for one in having if name in one]
+
+
+def _is_filled(range_: BaseDistribution, name: str, rows: Sequence[TrialRow]) -> bool:
+    """Return whether most of the trials were suggested from at least half of a range.
+
+    Others fill a smaller part of it, which says nothing of its scale.
+    """
+    if not isinstance(range_, FloatDistribution | IntDistribution):
+        return True
+    theirs = [one for one in _had(name, rows) if isinstance(one, type(range_))]
+    ends = dimension_of(range_).encode([[one.low, one.high] for one in theirs]).reshape(-1, 2)
+    return 2 * int((np.ptp(ends, axis=1) >= _LEAST_SHARE).sum()) >= len(theirs)
 
 
 def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
