@@ -597,7 +597,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         if name in trials.parameters.dependent:  # the models know of it
             return
         known = reader.distributions(study).get(name)
-        had = (row.trial.distributions.get(name) for row in trials.observed)
+        had = [row.trial.distributions.get(name) for row in trials.observed]
         if known == distribution or not any(had):  # the next model knows of it
             return
         n_observed = sum(not math.isnan(row.value) for row in trials.observed)
@@ -612,7 +612,9 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
-                _why_uncovered(known, distribution, disputed=name in trials.parameters.disputed),
+                _why_uncovered(
+                    known, had[-1], distribution, disputed=name in trials.parameters.disputed
+                ),
                 self,
             )
 
@@ -626,13 +628,26 @@ def _proposed_number(trial: FrozenTrial, name: str, range_: BaseDistribution) ->
 
 
 def _why_uncovered(
-    known: BaseDistribution | None, distribution: BaseDistribution, *, disputed: bool
+    known: BaseDistribution | None,
+    latest: BaseDistribution | None,
+    distribution: BaseDistribution,
+    *,
+    disputed: bool,
 ) -> str:
-    """Return why the model has not suggested a parameter that it knows as ``known``, or not."""
+    """Return why the model has not suggested a parameter.
+
+    Args:
+        known: As what the model knows it, if it does.
+        latest: What the latest trial had of it, if anything.
+        distribution: What the trial asks for.
+        disputed: Whether trials disagree about its type.
+    """
     if known is not None:
         return f"its range was {known!r} in an earlier trial and is {distribution!r} now"
     if disputed:
         return "trials disagree about its type"
+    if latest is not None and is_single(latest):
+        return "it had one possible value until now"
     if is_modeled(distribution):
         return "the latest trials did not have it"
     return f"the range of {distribution!r} overflows"

@@ -325,6 +325,22 @@ def test_a_parameter_that_comes_back_warns_with_the_reason(
     assert "the latest trials did not have it" in warning
 
 
+def test_a_parameter_that_had_one_value_warns_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The model has nothing to suggest then, so it knows the range one trial later."""
+
+    def objective(trial: optuna.Trial) -> float:
+        high = 0.4 if trial.number < 8 else 1.0
+        return trial.suggest_float("x", 0.0, 1.0) + trial.suggest_float("z", 0.4, high)
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=10)
+    (warning,) = (text for text in warnings_in(caplog) if text.startswith("Parameter 'z'"))
+    assert "of trial 8 is sampled by a uniform draw" in warning
+    assert "it had one possible value until now" in warning
+
+
 def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
