@@ -10,16 +10,19 @@ scalars are as good as Python ones. Each check returns the value as the plain Py
 
 from __future__ import annotations
 
+import logging
 import math
 import numbers
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # What a fit raises whose data are beyond floating point or memory; LinAlgError is a ValueError.
 UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError)
+_logger = logging.getLogger(__name__)
 
 
 class BBOPluginsError(Exception):
@@ -46,6 +49,19 @@ class MissingExtraError(BBOPluginsError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         """Pickle by the two constructor arguments, not by the finished message."""
         return type(self), (self.feature, self.extra)
+
+
+@contextmanager
+def without_unusable(what: str) -> Iterator[None]:
+    """End a block whose data are unusable where it has got to; the log has the error (DEBUG).
+
+    Args:
+        what: What is left out then, as the beginning of a sentence.
+    """
+    try:
+        yield
+    except UNUSABLE:
+        _logger.debug("%s: left out, as its data are unusable.", what, exc_info=True)
 
 
 def rule_message(argument: str, rule: str, value: object) -> str:

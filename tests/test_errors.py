@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -73,3 +74,19 @@ def test_missing_extra_names_the_command() -> None:
     assert "in a clone of bbo_plugins: pip install '.[ray]'" in str(error)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert str(again) == str(error)
+
+
+def test_what_is_left_out_of_unusable_data_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """With the error, for whoever asks; one that is no matter of data is raised."""
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    with caplog.at_level(logging.DEBUG, "bbo_plugins"), errors.without_unusable("A cutoff"):
+        fail(np.linalg.LinAlgError("not positive definite"))
+    (record,) = caplog.records
+    assert record.getMessage() == "A cutoff: left out, as its data are unusable."
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], np.linalg.LinAlgError)
+    with pytest.raises(TypeError), errors.without_unusable("A cutoff"):
+        fail(TypeError())

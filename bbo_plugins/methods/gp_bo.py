@@ -368,10 +368,10 @@ def _fit_with_cosines(
 ) -> tuple[Surrogate, ...]:
     """Return a model whose kernel has cosines, none if it cannot be fitted."""
     cosines = replace(features, cosines=True)
-    try:
-        return (_fit_objective(data, transform, cosines, options, options.cosines_start),)
-    except errors.UNUSABLE:
-        return ()
+    fitted: list[Surrogate] = []
+    with errors.without_unusable("A kernel with cosines"):
+        fitted.append(_fit_objective(data, transform, cosines, options, options.cosines_start))
+    return tuple(fitted)
 
 
 def _speaks_for(of_cosines: Surrogate, without: Surrogate) -> bool:

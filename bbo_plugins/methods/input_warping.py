@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bbo_plugins.errors import UNUSABLE
+from bbo_plugins.errors import without_unusable
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import default_prior, fit_map, log_posterior
 from bbo_plugins.gp.kernels import FeatureMap
@@ -89,10 +89,9 @@ def warps_of(
     if not may_warp.any() or not varying:
         return {}
     Z = np.column_stack([_standardized(target) for target in varying])
-    try:
+    w = np.zeros(len(space))
+    with without_unusable("Input warping"):
         w = _fit_warps(known.X, Z, FeatureMap.of(space), may_warp, space.active(known.X))
-    except UNUSABLE:
-        return {}
     return {space.names[j]: float(w[j]) for j in np.flatnonzero(w).tolist()}
 
 

@@ -34,13 +34,12 @@ bad value.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bbo_plugins.acquisition.hypervolume import n_dominating
-from bbo_plugins.errors import UNUSABLE
+from bbo_plugins.errors import without_unusable
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap
@@ -86,7 +85,7 @@ def outliers_of(
     starts = [*warm_starts, *([None] * Y.shape[1])]
     of_each = []
     for y, start in zip(Y.T, starts, strict=False):
-        with suppress(*UNUSABLE):
+        with without_unusable("Outliers of an objective"):
             z = OutputTransform.fit(y).forward(y)
             of_each.append(_most_probable(X, z, features, start))
     is_dominated = n_dominating(Y) > 0

@@ -31,13 +31,12 @@ Machine Learning", section 5.4.2.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 
-from bbo_plugins.errors import UNUSABLE
+from bbo_plugins.errors import without_unusable
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap
@@ -75,7 +74,7 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
     cutoff, to_beat = -np.inf, 0.0
     everything = np.ones(len(y), dtype=np.bool_)
     by_everything = by_regular = None
-    with suppress(*UNUSABLE), np.errstate(invalid="ignore"):
+    with without_unusable("A cutoff"), np.errstate(invalid="ignore"):
         for share, least_gain in _LEAST_GAINS.items():
             n_kept = round((1.0 - share) * len(y))
             if n_kept < least_kept:
