@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
-
-# Inside Dimension, "float" and "int" name constructors; annotations there need other names.
-Float: TypeAlias = float
-Int: TypeAlias = int
 Number: TypeAlias = float | int
 
 _MAX_LEVELS = 2**44  # more than these a coordinate may not tell apart
@@ -35,8 +31,8 @@ _NAN_KEY = (float, "nan")  # of every NaN choice, as NaN is not equal to itself
 class Dimension:
     """The values one parameter may take, and their coordinates in [0, 1].
 
-    Build one with :meth:`float`, :meth:`int`, :meth:`ordinal` or :meth:`categorical`; instances
-    never change.
+    Build one with :meth:`floats`, :meth:`integers`, :meth:`ordinal` or :meth:`categorical`;
+    instances never change.
 
     Attributes:
         kind: What :meth:`decode` returns: a float, an int, or one of the choices.
@@ -56,23 +52,23 @@ class Dimension:
     log: bool = False
     step: Number | None = None
     choices: tuple[Any, ...] = ()
-    held_at: Float | None = None
-    warp: Float = 0.0
-    n_levels: Int | None = field(init=False, repr=False, compare=False)
+    held_at: float | None = None
+    warp: float = 0.0
+    n_levels: int | None = field(init=False, repr=False, compare=False)
     # "grid" and "log grid" have levels, "linear" and "log" count as continuous.
     _scale: Literal["linear", "log", "grid", "log grid"] = field(
         init=False, repr=False, compare=False
     )
-    _steps: Int = field(init=False, repr=False, compare=False)  # number of values minus one
-    _base: Float = field(init=False, repr=False, compare=False, default=1.0)
-    _span: Float = field(init=False, repr=False, compare=False, default=1.0)
-    _level_of_choice: Mapping[Hashable, Int] = field(
+    _steps: int = field(init=False, repr=False, compare=False)  # number of values minus one
+    _base: float = field(init=False, repr=False, compare=False, default=1.0)
+    _span: float = field(init=False, repr=False, compare=False, default=1.0)
+    _level_of_choice: Mapping[Hashable, int] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     @classmethod
-    def float(
-        cls, low: Float, high: Float, *, log: bool = False, step: Float | None = None
+    def floats(
+        cls, low: float, high: float, *, log: bool = False, step: float | None = None
     ) -> Dimension:
         """Return a dimension of floats.
 
@@ -93,7 +89,7 @@ class Dimension:
         return cls("float", low, high, log, step)
 
     @classmethod
-    def int(cls, low: Int, high: Int, *, log: bool = False, step: Int = 1) -> Dimension:
+    def integers(cls, low: int, high: int, *, log: bool = False, step: int = 1) -> Dimension:
         """Return a dimension of integers.
 
         Args:
@@ -108,7 +104,7 @@ class Dimension:
         """
         for argument, bound in (("low", low), ("high", high)):
             errors.check_finite(argument, errors.check_int(argument, bound))
-        return cls("int", Int(low), Int(high), log, errors.check_int("step", step, minimum=1))
+        return cls("int", int(low), int(high), log, errors.check_int("step", step, minimum=1))
 
     @classmethod
     def ordinal(cls, choices: Iterable[Number]) -> Dimension:
@@ -139,7 +135,7 @@ class Dimension:
             if not self.choices:
                 raise ValueError(errors.rule_message("choices", "non-empty", self.choices))
             self._set(_steps=len(self.choices) - 1, _scale="grid", n_levels=len(self.choices))
-            table: dict[Hashable, Int] = {}
+            table: dict[Hashable, int] = {}
             for level, choice in enumerate(self.choices):
                 for key in _choice_keys(choice):
                     table.setdefault(key, level)
@@ -150,7 +146,7 @@ class Dimension:
             raise ValueError(errors.rule_message("low", rule, self.low))
         if self.log and self.low < (1 if self.kind == "int" else math.ulp(0.0)):
             raise ValueError(errors.rule_message("low", "positive on a log scale", self.low))
-        extent = Float(self.high) - Float(self.low)
+        extent = float(self.high) - float(self.low)
         if not math.isfinite(extent / self.low if self.log else extent):
             rule = f"so near to low ({self.low!r}) that the range does not overflow"
             raise ValueError(errors.rule_message("high", rule, self.high))
@@ -182,14 +178,14 @@ class Dimension:
 
     def _set_scale(self) -> None:
         """Precompute base and span of the scale."""
-        extent = Float(self.high) - Float(self.low)
+        extent = float(self.high) - float(self.low)
         if self.n_levels == 1 or (self.n_levels is not None and not self.log):
             self._set(_scale="grid")
         elif self.n_levels is not None:
             base = self.low - 0.5
             self._set(_scale="log grid", _base=base, _span=math.log1p((extent + 1.0) / base))
         elif self.log:
-            self._set(_scale="log", _base=Float(self.low), _span=math.log1p(extent / self.low))
+            self._set(_scale="log", _base=float(self.low), _span=math.log1p(extent / self.low))
         else:
             self._set(_scale="linear", _span=extent)
 
@@ -224,9 +220,9 @@ class Dimension:
         Raises:
             ValueError: ``value`` has no coordinate.
         """
-        return replace(self, held_at=Float(self.encode([value])[0]))
+        return replace(self, held_at=float(self.encode([value])[0]))
 
-    def warped(self, w: Float) -> Dimension:
+    def warped(self, w: float) -> Dimension:
         """Return this dimension, not categorical and not held, with the input warping ``w``."""
         return replace(self, warp=w)
 
@@ -249,7 +245,7 @@ class Dimension:
         if self.has_choices:
             choice_levels = [self._find_choice(value) for value in values]
             return self._positions(np.asarray(choice_levels, dtype=np.float64))
-        low, high = Float(self.low), Float(self.high)
+        low, high = float(self.low), float(self.high)
         offset = np.clip(np.asarray(values, dtype=np.float64), low, high) - low
         if np.isnan(offset).any():
             raise ValueError(errors.rule_message("values", "numbers without NaN", values))
@@ -265,17 +261,17 @@ class Dimension:
         # Between neighboring floats a step of large values is longer or shorter than it says.
         return self._positions(np.minimum(np.rint(offset / (self.step or 1)), self._steps))
 
-    def decode(self, u: Float) -> Any:
+    def decode(self, u: float) -> Any:
         """Return the value at coordinate ``u``, as a Python int, float, or the choice itself."""
-        u = min(max(Float(u if self.held_at is None else self.held_at), 0.0), 1.0)
+        u = min(max(float(u if self.held_at is None else self.held_at), 0.0), 1.0)
         if self._scale in {"grid", "log grid"}:
-            return self._value_of_level(Int(self._levels(np.asarray(u))))
+            return self._value_of_level(int(self._levels(np.asarray(u))))
         if u in {0.0, 1.0}:
             return self.high if u else self.low
-        u = Float(_shrink(u, self.warp))
+        u = float(_shrink(u, self.warp))
         if self._scale == "linear" and self.step is not None:
             return self._value_of_level(min(round(u * self._steps), self._steps))
-        low, high = Float(self.low), Float(self.high)
+        low, high = float(self.low), float(self.high)
         if self._scale == "linear":
             value = low + u * self._span
         else:
@@ -283,14 +279,14 @@ class Dimension:
         value = min(max(value, low), high)
         return value if self.kind == "float" else min(max(round(value), self.low), self.high)
 
-    def _value_of_level(self, level: Int) -> Any:
+    def _value_of_level(self, level: int) -> Any:
         if self.has_choices:
             return self.choices[level]
         if self.kind == "int":
             return self.low + level * (self.step or 1)
         if level == 0:
             return self.low
-        return Float(Fraction(str(self.low)) + level * Fraction(str(self.step)))
+        return float(Fraction(str(self.low)) + level * Fraction(str(self.step)))
 
     def snap(self, u: ArrayLike) -> FloatArray:
         """Return the coordinates of the values that ``u`` decodes to (same shape)."""
@@ -301,7 +297,7 @@ class Dimension:
             return self._positions(self._levels(u))
         if not self.has_wide_cells:
             return u
-        values = Float(self.low) + self._base * np.expm1(_shrink(u, self.warp) * self._span)
+        values = float(self.low) + self._base * np.expm1(_shrink(u, self.warp) * self._span)
         return np.where(values < _WIDE_BELOW, self.encode(np.rint(values)), u)
 
     def level_of(self, u: ArrayLike) -> IntArray:
@@ -344,10 +340,10 @@ class Dimension:
         u = np.asarray(_shrink(u, self.warp))
         if self._scale == "log grid":  # level k is the value low + k
             levels = np.rint(self._base * np.expm1(u * self._span) - 0.5)
-            return np.clip(levels, 0.0, Float(self._steps))
-        return np.minimum(np.floor(u * (self._steps + 1.0)), Float(self._steps))
+            return np.clip(levels, 0.0, float(self._steps))
+        return np.minimum(np.floor(u * (self._steps + 1.0)), float(self._steps))
 
-    def _find_choice(self, value: Any) -> Int:
+    def _find_choice(self, value: Any) -> int:
         for key in _choice_keys(value):
             level = self._level_of_choice.get(key)
             if level is not None:
@@ -358,7 +354,7 @@ class Dimension:
         raise ValueError(errors.rule_message("value", f"one of {self.choices!r}", value))
 
 
-def stretch(u: FloatArray | Float, w: Float) -> FloatArray | Float:
+def stretch(u: FloatArray | float, w: float) -> FloatArray | float:
     """Return the coordinates ``u`` in [0, 1] after input warping.
 
     That is log(1 + w u) / log(1 + w) for w > 0, which stretches the low end, and the same from the
@@ -371,7 +367,7 @@ def stretch(u: FloatArray | Float, w: Float) -> FloatArray | Float:
     return np.log1p(w * u) / math.log1p(w)
 
 
-def _shrink(t: FloatArray | Float, w: Float) -> FloatArray | Float:
+def _shrink(t: FloatArray | float, w: float) -> FloatArray | float:
     """Return the coordinates that :func:`stretch` maps to ``t``."""
     if w == 0.0:
         return t

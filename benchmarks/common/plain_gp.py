@@ -157,7 +157,7 @@ class PlainAcquisition:
 
 def cube(n_dimensions: int) -> SearchSpace:
     """Return the unit cube as a search space."""
-    return SearchSpace({f"x{i}": Dimension.float(0.0, 1.0) for i in range(n_dimensions)})
+    return SearchSpace({f"x{i}": Dimension.floats(0.0, 1.0) for i in range(n_dimensions)})
 
 
 @one_blas_thread()

@@ -119,7 +119,7 @@ def test_continuous_search_reaches_the_optimum_of_many_starts(
 
 
 FINITE_SPACES = {
-    "ints": SearchSpace({"a": Dimension.int(0, 31), "b": Dimension.int(1, 32, log=True)}),
+    "ints": SearchSpace({"a": Dimension.integers(0, 31), "b": Dimension.integers(1, 32, log=True)}),
     "categories": SearchSpace(
         {
             name: Dimension.categorical(range(count))
@@ -128,13 +128,13 @@ FINITE_SPACES = {
     ),
     "mixed": SearchSpace(
         {
-            "a": Dimension.float(0.0, 1.0, step=0.125),
+            "a": Dimension.floats(0.0, 1.0, step=0.125),
             "b": Dimension.categorical("xyz"),
-            "c": Dimension.int(0, 20),
-            "d": Dimension.int(4, 4),
+            "c": Dimension.integers(0, 20),
+            "d": Dimension.integers(4, 4),
         }
     ),
-    "one": SearchSpace({"a": Dimension.int(3, 3), "b": Dimension.categorical(["x"])}),
+    "one": SearchSpace({"a": Dimension.integers(3, 3), "b": Dimension.categorical(["x"])}),
 }
 
 
@@ -195,12 +195,12 @@ def test_many_discrete_dimensions_are_searched_one_by_one(seed: int) -> None:
     space = SearchSpace(
         {
             "a": Dimension.categorical("pqrst"),
-            "b": Dimension.float(0.0, 1.0),
-            "c": Dimension.int(1, 16),
+            "b": Dimension.floats(0.0, 1.0),
+            "c": Dimension.integers(1, 16),
             "d": Dimension.categorical(range(12)),
-            "e": Dimension.float(0.0, 1.0, step=0.125),
-            "f": Dimension.int(1, 16, log=True),
-            "g": Dimension.float(0.0, 1.0),
+            "e": Dimension.floats(0.0, 1.0, step=0.125),
+            "f": Dimension.integers(1, 16, log=True),
+            "g": Dimension.floats(0.0, 1.0),
             "h": Dimension.categorical(range(10)),
         }
     )
@@ -236,10 +236,10 @@ def test_rounding_that_differs_between_batches_is_no_improvement(*, inside_regio
     """A search of levels ends where none is better, not where the same one seems to be."""
     space = SearchSpace(
         {
-            "x": Dimension.float(0.0, 1.0),
-            "k": Dimension.int(0, 7),
+            "x": Dimension.floats(0.0, 1.0),
+            "k": Dimension.integers(0, 7),
             "c": Dimension.categorical("abc"),
-            "z": Dimension.int(0, 3),
+            "z": Dimension.integers(0, 3),
         },
         {"z": Split("c", (1.0 / 3.0,), (True, False, False))},
     )
@@ -256,14 +256,14 @@ def test_rounding_that_differs_between_batches_is_no_improvement(*, inside_regio
 
 
 DIMENSIONS = st.one_of(
-    st.just(Dimension.float(-2.0, 5.0)),
-    st.just(Dimension.float(1e-8, 1e3, log=True)),
-    st.just(Dimension.float(0.0, 1.0, step=0.1)),
-    st.just(Dimension.float(1.5, 1.5)),
-    st.integers(0, 3000).map(lambda high: Dimension.int(0, high)),
-    st.integers(1, 3000).map(lambda high: Dimension.int(1, high, log=True)),
-    st.just(Dimension.int(-(2**60), 2**60)),
-    st.just(Dimension.int(1, 2**50, log=True)),
+    st.just(Dimension.floats(-2.0, 5.0)),
+    st.just(Dimension.floats(1e-8, 1e3, log=True)),
+    st.just(Dimension.floats(0.0, 1.0, step=0.1)),
+    st.just(Dimension.floats(1.5, 1.5)),
+    st.integers(0, 3000).map(lambda high: Dimension.integers(0, high)),
+    st.integers(1, 3000).map(lambda high: Dimension.integers(1, high, log=True)),
+    st.just(Dimension.integers(-(2**60), 2**60)),
+    st.just(Dimension.integers(1, 2**50, log=True)),
     st.integers(1, 100).map(lambda n: Dimension.categorical(range(n))),
 )
 
@@ -288,7 +288,9 @@ def test_any_space_can_be_searched(dimensions: list[Dimension], seed: int) -> No
 @pytest.mark.parametrize("n_levels", [(4, 5), (40, 40)])
 def test_excluded_points_return_only_when_the_space_is_exhausted(n_levels: tuple[int, int]) -> None:
     """Below and above the size that is enumerated: every other point first, then a repeat."""
-    space = SearchSpace({"a": Dimension.int(1, n_levels[0]), "b": Dimension.int(1, n_levels[1])})
+    space = SearchSpace(
+        {"a": Dimension.integers(1, n_levels[0]), "b": Dimension.integers(1, n_levels[1])}
+    )
     everything = space.enumerate()
     rng = np.random.default_rng(0)
     order = rng.permutation(len(everything))
@@ -397,7 +399,7 @@ def test_levels_inside_the_region_are_searched() -> None:
 
 def test_neighboring_levels_are_inside_the_smallest_region() -> None:
     """However short the region, the next level of a dimension is in reach, the one after not."""
-    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
+    space = SearchSpace({"a": Dimension.integers(0, 9), "b": Dimension.integers(0, 9)})
     center = space.encode([{"a": 4, "b": 4}])[0]
     top = space.encode([{"a": 9, "b": 0}])[0]
     x = _search_in_region(space, top, TrustRegion(center, 0.01))
@@ -406,7 +408,7 @@ def test_neighboring_levels_are_inside_the_smallest_region() -> None:
 
 def test_known_points_are_not_repeated() -> None:
     """An excluded optimum is not returned again; nothing near a point to avoid is."""
-    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
+    space = SearchSpace({"a": Dimension.integers(0, 9), "b": Dimension.integers(0, 9)})
     top = space.encode([{"a": 4, "b": 4}])[0]
     region = TrustRegion(top, 0.8)
     assert not np.array_equal(_search_in_region(space, top, region, excluded=top[None, :]), top)
@@ -433,7 +435,7 @@ def test_what_is_near_a_point_to_avoid_follows_from_the_evaluated_ones() -> None
 
 def test_a_region_reaches_into_another_branch_from_the_best_known_there() -> None:
     """The center has the best point's coordinates where they exist at it."""
-    unit = Dimension.float(0.0, 1.0)
+    unit = Dimension.floats(0.0, 1.0)
     space = SearchSpace(
         {"kind": Dimension.categorical(["a", "b"]), "x": unit, "y": unit},
         {"x": Split("kind", (0.5,), (True, False)), "y": Split("kind", (0.5,), (False, True))},
@@ -469,7 +471,7 @@ def test_a_search_across_the_space_stays_where_no_coordinate_is_better() -> None
 
 def test_a_search_across_the_space_keeps_what_it_had_if_the_better_point_is_excluded() -> None:
     """Around the excluded one are worse points than in the region."""
-    space = SearchSpace({"a": Dimension.int(0, 10)})
+    space = SearchSpace({"a": Dimension.integers(0, 10)})
     center, top = space.encode([{"a": 2}, {"a": 8}])
     wells, region = Wells(top, sharpness=1e5), TrustRegion(center, 0.1)
     assert wells.value(center[None]) < wells.value(top[None])
@@ -493,7 +495,7 @@ def test_a_search_across_the_space_does_not_end_near_a_point_to_avoid() -> None:
 
 def test_a_search_across_a_mixed_space_reaches_far_levels() -> None:
     """Levels and categories are on the lines too; an excluded point is not returned."""
-    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.categorical("xyz")})
+    space = SearchSpace({"a": Dimension.integers(0, 9), "b": Dimension.categorical("xyz")})
     center, top = space.encode([{"a": 1, "b": "x"}, {"a": 8, "b": "z"}])
     region = TrustRegion(center, 0.01)
     np.testing.assert_array_equal(_search_in_region(space, top, region, across=True), top)

@@ -213,7 +213,7 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
 
 def test_the_best_point_of_each_branch_is_an_anchor() -> None:
     """However many points of another branch are better; in a plain space only these count."""
-    unit = Dimension.float(0.0, 1.0)
+    unit = Dimension.floats(0.0, 1.0)
     branches = SearchSpace(
         {"kind": Dimension.categorical(["a", "b", "c"]), "x": unit, "y": unit},
         {"x": Split("kind", (0.3,), (True, False)), "y": Split("kind", (0.7,), (False, True))},
@@ -335,7 +335,7 @@ def test_trend_is_a_choice_and_the_objective_s() -> None:
     np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
     bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
     assert [len(fit.theta) for fit in step(bounded, trend=True).warm_starts] == [8, 5]
-    unit = Dimension.float(0.0, 1.0)
+    unit = Dimension.floats(0.0, 1.0)
     branch = SearchSpace(
         {"kind": Dimension.categorical(["a", "b"]), "x": unit, "z": unit},
         {"x": Split("kind", (0.5,), (False, True))},
@@ -368,7 +368,7 @@ def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
     """With constraints around the best feasible point; else the whole space is searched."""
     X = np.random.default_rng(5).random((40, 5))
     y = np.concatenate([[9.0], smooth(X[1:])])
-    unit, kind = Dimension.float(0.0, 1.0), Dimension.categorical(["a", "b"])
+    unit, kind = Dimension.floats(0.0, 1.0), Dimension.categorical(["a", "b"])
     box = {f"x{i}": unit for i in range(5)}
     kinds = SearchSpace({**box, "kind": kind})
     branch = SearchSpace(
@@ -390,8 +390,8 @@ def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
             )
             moved = np.abs(found.x[numbers] - center)[space.active(found.x[None, :])[0][numbers]]
             assert moved.max() <= half + 1e-12
-    levels = SearchSpace({f"x{i}": Dimension.int(1, 99) for i in range(5)})
-    held = SearchSpace({**box, "x0": Dimension.float(0.0, 1.0).held(0.3)})
+    levels = SearchSpace({f"x{i}": Dimension.integers(1, 99) for i in range(5)})
+    held = SearchSpace({**box, "x0": Dimension.floats(0.0, 1.0).held(0.3)})
     few = SearchSpace({**{f"x{i}": unit for i in range(4)}, "kind": kind})
     for known, space in (
         (observe(X[:, :4], y), unit_box(4)),
@@ -501,7 +501,7 @@ def test_steps_by_the_bound_are_wider_with_noise() -> None:
         by_bound = step(known, by_bound=True).x
         assert not np.array_equal(by_bound, step(known).x)
         assert np.array_equal(by_bound, step(known, acquisition="ucb", beta=beta).x)
-    levels = SearchSpace({name: Dimension.int(0, 1000) for name in "xy"})
+    levels = SearchSpace({name: Dimension.integers(0, 1000) for name in "xy"})
     noisy = observe(levels.snap(X), y, noise_variance=np.full(25, 1e-3))
     by_bound = step(noisy, space=levels, by_bound=True).x
     assert np.array_equal(by_bound, step(noisy, space=levels).x)
@@ -513,7 +513,7 @@ def test_no_step_goes_by_the_bound_beside_constraints_categories_or_conditions()
     """Each of the three is enough."""
     X = np.random.default_rng(0).random((25, 2))
     y = -np.square(X - [0.3, 0.6]).sum(axis=1)
-    unit = Dimension.float(0.0, 1.0)
+    unit = Dimension.floats(0.0, 1.0)
     box = unit_box(2)
     kinds = SearchSpace({"x": unit, "kind": Dimension.categorical(["a", "b"])})
     branch = SearchSpace({"x": unit, "y": unit}, {"y": Split("x", (0.5,), (False, True))})

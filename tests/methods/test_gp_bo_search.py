@@ -61,7 +61,7 @@ def test_believed_points_shrink_the_variance_and_keep_the_mean() -> None:
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_pending_points_are_not_suggested_again(deterministic: bool) -> None:
     """In a finite space with two points left, one of them pending, the other is chosen."""
-    space = SearchSpace({"a": Dimension.int(1, 2), "b": Dimension.categorical("xy")})
+    space = SearchSpace({"a": Dimension.integers(1, 2), "b": Dimension.categorical("xy")})
     everything = space.enumerate()
     observations = observe(everything[:2], [1.0, 2.0], pending=everything[3:])
     suggestion = step(observations, space, deterministic=deterministic)
@@ -75,7 +75,7 @@ def test_pending_points_are_not_suggested_again(deterministic: bool) -> None:
 
 def test_failed_points_are_not_suggested_again() -> None:
     """On a finite space the point that fails is left for good, noise or not."""
-    space = SearchSpace({"a": Dimension.int(0, 9)})
+    space = SearchSpace({"a": Dimension.integers(0, 9)})
     X = space.encode([{"a": a} for a in (0, 2, 4, 6)])
     failed = np.empty((0, 1))
     for seed in range(6):
@@ -130,9 +130,9 @@ def test_finite_space_of_a_deterministic_objective_is_not_repeated(
     """All 24 points are visited once before any is visited again; then the search goes on."""
     space = SearchSpace(
         {
-            "a": Dimension.int(1, 4),
+            "a": Dimension.integers(1, 4),
             "b": Dimension.categorical("xyz"),
-            "c": Dimension.float(0.0, 0.5, step=0.5),
+            "c": Dimension.floats(0.0, 0.5, step=0.5),
         }
     )
     X = space.enumerate()[:1]
@@ -183,8 +183,8 @@ def test_mixed_optimum_is_found() -> None:
     """A quadratic over a float, an integer and a category: the exact discrete part in 30 trials."""
     space = SearchSpace(
         {
-            "a": Dimension.float(-1.0, 1.0),
-            "b": Dimension.int(1, 64, log=True),
+            "a": Dimension.floats(-1.0, 1.0),
+            "b": Dimension.integers(1, 64, log=True),
             "c": Dimension.categorical(["p", "q", "r", "s"]),
         }
     )

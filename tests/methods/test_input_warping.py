@@ -61,10 +61,10 @@ def test_what_needs_no_warp_has_none(kind: str) -> None:
 def test_only_numbers_with_many_values_that_no_condition_looks_at_are_stretched() -> None:
     """A few levels can be told apart as they are; a condition's threshold is a coordinate."""
     dimensions = {
-        "few": Dimension.int(1, 16),
-        "many": Dimension.int(1, 10_000),
-        "parent": Dimension.float(0.0, 1.0),
-        "child": Dimension.float(0.0, 1.0),
+        "few": Dimension.integers(1, 16),
+        "many": Dimension.integers(1, 10_000),
+        "parent": Dimension.floats(0.0, 1.0),
+        "child": Dimension.floats(0.0, 1.0),
     }
     space = SearchSpace(dimensions, {"child": Split("parent", (0.5,), (True, True))})
     plain = np.repeat(_points(40, 1, 0), 4, axis=1)
@@ -78,7 +78,7 @@ def test_only_numbers_with_many_values_that_no_condition_looks_at_are_stretched(
 def test_a_parameter_keeps_its_place_where_it_does_not_exist() -> None:
     """The middle of its range stands for that, before and after."""
     space = SearchSpace(
-        {"kind": Dimension.categorical(["a", "b"]), "x": Dimension.float(0.0, 1.0)},
+        {"kind": Dimension.categorical(["a", "b"]), "x": Dimension.floats(0.0, 1.0)},
         {"x": Split("kind", (0.5,), (True, False))},
     )
     x = _points(40, 1, 0)[:, 0]

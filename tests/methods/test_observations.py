@@ -90,7 +90,7 @@ def test_repeats_agree_once_three_had_the_same_value() -> None:
     """One is enough under conditions; a pruned trial is no repeat, and known noise is noise."""
     box, kind = unit_box(1), Dimension.categorical(["a", "b"])
     branches = SearchSpace(
-        {"kind": kind, "x": Dimension.float(0.0, 1.0)}, {"x": Split("kind", (0.5,), (True, False))}
+        {"kind": kind, "x": Dimension.floats(0.0, 1.0)}, {"x": Split("kind", (0.5,), (True, False))}
     )
 
     def agree(

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.fit import Fit, WarmStart
     from bbo_plugins.space.dimension import FloatArray
 
-SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
+SPACE = SearchSpace({name: Dimension.floats(0.0, 1.0) for name in "ab"})
 FEATURES = FeatureMap.of(SPACE, trend=True)
 N = 40
 BRANCHED = SearchSpace(
     {
-        "a": Dimension.float(0.0, 1.0),
-        "b": Dimension.float(0.0, 1.0),
+        "a": Dimension.floats(0.0, 1.0),
+        "b": Dimension.floats(0.0, 1.0),
         "c": Dimension.categorical(["p", "q"]),
     },
     {"b": Split("c", (0.5,), (False, True, False))},

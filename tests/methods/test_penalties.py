@@ -15,7 +15,7 @@ from bbo_plugins.space import Dimension, SearchSpace
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
+SPACE = SearchSpace({name: Dimension.floats(0.0, 1.0) for name in "ab"})
 N = 40
 
 

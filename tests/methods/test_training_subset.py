@@ -185,7 +185,7 @@ def test_a_step_is_one_with_the_training_subset() -> None:
 
 def test_points_without_a_part_in_the_model_are_not_suggested_again() -> None:
     """Without noise an evaluated point stays one: of 1,024 points the only new one is left."""
-    levels = Dimension.int(0, 31)
+    levels = Dimension.integers(0, 31)
     space = SearchSpace({"a": levels, "b": levels})
     X = np.random.default_rng(2).permutation(space.enumerate())[:1023]
     step = gp_bo.suggest(

@@ -36,8 +36,8 @@ def grid_problem(
 ) -> BilevelProblem:
     """Return a problem with ``n_upper`` values of x and ``n_lower`` of z."""
     return BilevelProblem(
-        upper_space=SearchSpace({"x": Dimension.int(1, n_upper)}),
-        lower_space=SearchSpace({"z": Dimension.int(1, n_lower)}),
+        upper_space=SearchSpace({"x": Dimension.integers(1, n_upper)}),
+        lower_space=SearchSpace({"z": Dimension.integers(1, n_lower)}),
         upper_constraints=upper_constraints,
         lower_constraints=lower_constraints,
     )
@@ -52,8 +52,8 @@ def box_problem(
 ) -> BilevelProblem:
     """Return a problem with so many continuous dimensions on each level."""
     return BilevelProblem(
-        upper_space=SearchSpace({f"x{i}": Dimension.float(0.0, 1.0) for i in range(n_upper)}),
-        lower_space=SearchSpace({f"z{i}": Dimension.float(0.0, 1.0) for i in range(n_lower)}),
+        upper_space=SearchSpace({f"x{i}": Dimension.floats(0.0, 1.0) for i in range(n_upper)}),
+        lower_space=SearchSpace({f"z{i}": Dimension.floats(0.0, 1.0) for i in range(n_lower)}),
         upper_constraints=upper_constraints,
         lower_constraints=lower_constraints,
     )

@@ -33,20 +33,20 @@ def branin(x: FloatArray) -> float:
 
 def unit_box(n_dimensions: int) -> SearchSpace:
     """Return a space whose values are its coordinates."""
-    return SearchSpace({f"x{i}": Dimension.float(0.0, 1.0) for i in range(n_dimensions)})
+    return SearchSpace({f"x{i}": Dimension.floats(0.0, 1.0) for i in range(n_dimensions)})
 
 
 def mixed_space() -> SearchSpace:
     """Return a space with one dimension of each kind that the search treats differently."""
     return SearchSpace(
         {
-            "float": Dimension.float(-1.0, 3.0),
-            "log": Dimension.float(1e-5, 1.0, log=True),
-            "few": Dimension.int(1, 9),
-            "many": Dimension.int(1, 200, log=True),
-            "stepped": Dimension.float(0.0, 1.0, step=0.25),
+            "float": Dimension.floats(-1.0, 3.0),
+            "log": Dimension.floats(1e-5, 1.0, log=True),
+            "few": Dimension.integers(1, 9),
+            "many": Dimension.integers(1, 200, log=True),
+            "stepped": Dimension.floats(0.0, 1.0, step=0.25),
             "choice": Dimension.categorical(["a", "b", "c"]),
-            "fixed": Dimension.int(3, 3),
+            "fixed": Dimension.integers(3, 3),
         }
     )
 

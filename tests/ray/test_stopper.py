@@ -63,7 +63,7 @@ def test_records_are_those_of_the_rule() -> None:
     stopper = _stopper(threshold="relative", min_n_trials=3, seed=5)
     _run(stopper, 8)
     points = [x for _, x in zip(range(8), _converging(), strict=False)]
-    space = SearchSpace({"n/k": Dimension.categorical(["a", "b"]), "x": Dimension.float(0.0, 1.0)})
+    space = SearchSpace({"n/k": Dimension.categorical(["a", "b"]), "x": Dimension.floats(0.0, 1.0)})
     X = space.encode([{"x": x, "n/k": "a"} for x in points])
     y = -((np.array(points) - 0.3) ** 2)
     rule = StoppingRule(threshold="relative", min_n_trials=3)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
 KIND = Dimension.categorical(["a", "b", "c"])
-UNIT = Dimension.float(0.0, 1.0)
+UNIT = Dimension.floats(0.0, 1.0)
 
 
 def model_space() -> SearchSpace:
     """Return a category, an integer behind "a", a float behind "b", one behind a large integer."""
     return SearchSpace(
-        {"deep": UNIT, "kind": KIND, "n": Dimension.int(1, 4), "x": UNIT},
+        {"deep": UNIT, "kind": KIND, "n": Dimension.integers(1, 4), "x": UNIT},
         {
             "n": Split("kind", (1 / 3, 2 / 3), (True, False, False, True)),
             "x": Split("kind", (1 / 3, 2 / 3), (False, True, False, True)),
@@ -77,7 +77,7 @@ def test_tree_over_two_parents() -> None:
 def test_finite_space_lists_each_point_once() -> None:
     """Points that differ in an inactive parameter only are one."""
     space = SearchSpace(
-        {"kind": KIND, "n": Dimension.int(1, 4)},
+        {"kind": KIND, "n": Dimension.integers(1, 4)},
         {"n": Split("kind", (1 / 3,), (True, False, True))},
     )
     points = [space.decode(x) for x in space.enumerate()]
@@ -114,7 +114,11 @@ def test_impossible_conditions_are_refused(conditions: dict[str, Condition]) -> 
 def conditional_spaces(draw: DrawFn) -> SearchSpace:
     """Draw a space in which each parameter may depend on any before it."""
     names = [f"p{i}" for i in range(draw(st.integers(1, 6)))]
-    steps = [Dimension.int(1, 9), Dimension.float(1.0, 9.0, step=2.0), Dimension.ordinal([1, 4, 9])]
+    steps = [
+        Dimension.integers(1, 9),
+        Dimension.floats(1.0, 9.0, step=2.0),
+        Dimension.ordinal([1, 4, 9]),
+    ]
     kinds = st.sampled_from([KIND, UNIT, *steps])
     conditions: dict[str, Condition] = {}
 

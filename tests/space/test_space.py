@@ -29,8 +29,8 @@ def continuous_floats(draw: st.DrawFn) -> Dimension:
     low, high = sorted((draw(FLOATS), draw(FLOATS)))
     if draw(st.booleans()):
         low = 10.0 ** draw(st.floats(-200.0, 200.0))
-        return Dimension.float(low, low * 10.0 ** draw(st.floats(0.0, 100.0)), log=True)
-    return Dimension.float(low, high)
+        return Dimension.floats(low, low * 10.0 ** draw(st.floats(0.0, 100.0)), log=True)
+    return Dimension.floats(low, high)
 
 
 @st.composite
@@ -39,7 +39,7 @@ def stepped_floats(draw: st.DrawFn) -> Dimension:
     scale = 10.0 ** draw(st.integers(-12, 12))
     low = draw(st.integers(-(10**6), 10**6)) * scale
     step = draw(st.integers(1, 10**4)) * scale
-    return Dimension.float(low, low + draw(st.floats(0.0, 1e5)) * step, step=step)
+    return Dimension.floats(low, low + draw(st.floats(0.0, 1e5)) * step, step=step)
 
 
 @st.composite
@@ -47,10 +47,10 @@ def integers(draw: st.DrawFn) -> Dimension:
     """Integer ranges within ±2**53, with steps; log ones as well."""
     if draw(st.booleans()):
         low = draw(st.integers(1, 2**44))
-        return Dimension.int(low, draw(st.integers(low, 2**44)), log=True)
+        return Dimension.integers(low, draw(st.integers(low, 2**44)), log=True)
     n_steps, step = draw(st.integers(0, 2**42)), draw(st.integers(1, 1000))
     low = draw(st.integers(-(2**52), 2**52))
-    return Dimension.int(low, low + n_steps * step, step=step)
+    return Dimension.integers(low, low + n_steps * step, step=step)
 
 
 @st.composite
@@ -58,7 +58,7 @@ def dense_integers(draw: st.DrawFn) -> Dimension:
     """Integers with more levels than coordinates can tell apart."""
     log = draw(st.booleans())
     low = draw(st.integers(1, 10**6) if log else st.integers(-(2**62), 0))
-    return Dimension.int(low, draw(st.integers(2**45, 2**62)), log=log)
+    return Dimension.integers(low, draw(st.integers(2**45, 2**62)), log=log)
 
 
 CATEGORICAL = st.lists(CHOICES, min_size=1, max_size=8).map(Dimension.categorical)
@@ -139,8 +139,8 @@ def test_snap_is_idempotent_and_agrees_with_decode(dimension: Dimension, u: list
 @pytest.mark.parametrize("warp", [0.0, 50.0, -50.0])
 def test_a_small_integer_has_one_place_among_many(warp: float) -> None:
     """Also where there are too many for levels: a wide cell of a log scale is one known point."""
-    dimension = Dimension.int(1, 10**14, log=True).warped(warp)
-    space = SearchSpace({"n": dimension, "x": Dimension.float(0.0, 1.0)})
+    dimension = Dimension.integers(1, 10**14, log=True).warped(warp)
+    space = SearchSpace({"n": dimension, "x": Dimension.floats(0.0, 1.0)})
     u = np.linspace(0.0, 0.2, 4001)
     snapped = space.snap(np.column_stack([u, np.full(len(u), 0.5)]))
     values = [dimension.decode(float(one)) for one in u]
@@ -201,7 +201,7 @@ def test_a_warp_moves_coordinates_but_no_value(
 
 def test_a_warp_is_a_logarithm_from_one_end() -> None:
     """By hand; the high end is the mirror image of the low one, and points follow by name."""
-    box = SearchSpace({name: Dimension.float(-1.0, 1.0) for name in "abc"})
+    box = SearchSpace({name: Dimension.floats(-1.0, 1.0) for name in "abc"})
     warped = box.warped({"a": 30.0, "c": -30.0})
     moved = warped.stretched(np.array([[0.5, 0.5, 0.5], [0.1, 0.1, 0.9]]))
     near, middle = math.log(4.0) / math.log(31.0), math.log(16.0) / math.log(31.0)
@@ -213,12 +213,12 @@ def test_a_warp_is_a_logarithm_from_one_end() -> None:
 @pytest.mark.parametrize(
     "dimension",
     [
-        Dimension.float(3.0, 3.0),
-        Dimension.float(3.0, 3.0, log=True),
-        Dimension.float(0.0, 0.3, step=1.0),
-        Dimension.int(7, 7),
-        Dimension.int(7, 7, log=True),
-        Dimension.int(7, 9, step=5),
+        Dimension.floats(3.0, 3.0),
+        Dimension.floats(3.0, 3.0, log=True),
+        Dimension.floats(0.0, 0.3, step=1.0),
+        Dimension.integers(7, 7),
+        Dimension.integers(7, 7, log=True),
+        Dimension.integers(7, 9, step=5),
         Dimension.categorical(["only"]),
     ],
 )
@@ -234,15 +234,15 @@ def test_single_value_sits_in_the_middle(dimension: Dimension) -> None:
 @pytest.mark.parametrize(
     "dimension, n_levels, high",
     [
-        (Dimension.float(0.0, 0.3, step=0.1), 4, 0.3),
-        (Dimension.float(0.0, 1.0, step=0.3), 4, 0.9),
-        (Dimension.float(-10.2, 10.2, step=0.1), 205, 10.2),
-        (Dimension.float(0.0018700000000000001, 0.0019, step=1e-05), 4, 0.0019),
-        (Dimension.int(0, 10, step=4), 3, 8),
-        (Dimension.int(1, 100, log=True), 100, 100),
-        (Dimension.int(0, 2**44 - 1), 2**44, 2**44 - 1),
-        (Dimension.int(-(2**62), 2**62), None, 2**62),
-        (Dimension.float(0.0, 1.0), None, 1.0),
+        (Dimension.floats(0.0, 0.3, step=0.1), 4, 0.3),
+        (Dimension.floats(0.0, 1.0, step=0.3), 4, 0.9),
+        (Dimension.floats(-10.2, 10.2, step=0.1), 205, 10.2),
+        (Dimension.floats(0.0018700000000000001, 0.0019, step=1e-05), 4, 0.0019),
+        (Dimension.integers(0, 10, step=4), 3, 8),
+        (Dimension.integers(1, 100, log=True), 100, 100),
+        (Dimension.integers(0, 2**44 - 1), 2**44, 2**44 - 1),
+        (Dimension.integers(-(2**62), 2**62), None, 2**62),
+        (Dimension.floats(0.0, 1.0), None, 1.0),
     ],
 )
 def test_levels_are_counted(dimension: Dimension, n_levels: int | None, high: float) -> None:
@@ -254,7 +254,7 @@ def test_levels_are_counted(dimension: Dimension, n_levels: int | None, high: fl
 
 def test_stepped_floats_are_decimal() -> None:
     """Values are what a user would write, not sums of rounded steps."""
-    dimension = Dimension.float(0.0, 1.0, step=0.1)
+    dimension = Dimension.floats(0.0, 1.0, step=0.1)
     values = [dimension.decode(u) for u in dimension.position_of(np.arange(11))]
     assert values == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     # What other samplers computed by addition falls on the same level.
@@ -264,8 +264,8 @@ def test_stepped_floats_are_decimal() -> None:
 @pytest.mark.parametrize(
     "dimension, value",
     [
-        (Dimension.int(2**53 + 1, 2**53 + 3), 2**53 + 3),
-        (Dimension.float(1e5, 1e5 + 1e-10, step=1e-15), 1e5 + 1e-10),
+        (Dimension.integers(2**53 + 1, 2**53 + 3), 2**53 + 3),
+        (Dimension.floats(1e5, 1e5 + 1e-10, step=1e-15), 1e5 + 1e-10),
     ],
 )
 def test_steps_that_floats_cannot_tell_stay_inside(dimension: Dimension, value: float) -> None:
@@ -313,7 +313,7 @@ def test_bad_float_ranges_are_refused(
 ) -> None:
     """The error says which argument breaks which rule with which value."""
     with pytest.raises((TypeError, ValueError)) as caught:
-        Dimension.float(*arguments, **keywords)
+        Dimension.floats(*arguments, **keywords)
     assert str(caught.value) == message
 
 
@@ -334,23 +334,23 @@ def test_bad_int_ranges_are_refused(
 ) -> None:
     """The error begins with the argument at fault."""
     with pytest.raises((TypeError, ValueError), match=f"^{argument} must be .*, but got "):
-        Dimension.int(*arguments, **keywords)
+        Dimension.integers(*arguments, **keywords)
 
 
 def test_bad_values_are_refused() -> None:
     """NaN, words and unknown choices have no coordinate; no choices make no dimension."""
     with pytest.raises(ValueError, match="without NaN"):
-        Dimension.float(0.0, 1.0).encode([0.5, math.nan])
+        Dimension.floats(0.0, 1.0).encode([0.5, math.nan])
     with pytest.raises(ValueError, match="could not convert"):
-        Dimension.int(0, 5).encode(["many"])
+        Dimension.integers(0, 5).encode(["many"])
     with pytest.raises(ValueError, match=r"one of \('a', 'b'\), but got 'c'"):
         Dimension.categorical("ab").encode(["c"])
     with pytest.raises(ValueError, match="choices must be non-empty"):
         Dimension.categorical([])
     with pytest.raises(ValueError, match="discrete"):
-        Dimension.float(0.0, 1.0).level_of(0.5)
+        Dimension.floats(0.0, 1.0).level_of(0.5)
     with pytest.raises(ValueError, match="discrete"):
-        Dimension.float(0.0, 1.0).position_of(0)
+        Dimension.floats(0.0, 1.0).position_of(0)
 
 
 # ------------------------------------------------------------------------------------ SearchSpace
@@ -361,14 +361,14 @@ SPACES = st.lists(ANY, min_size=1, max_size=6).map(
 )
 MIXED = SearchSpace(
     {
-        "lr": Dimension.float(1e-5, 1e-1, log=True),
-        "momentum": Dimension.float(0.0, 1.0, step=0.25),
-        "layers": Dimension.int(1, 4),
-        "units": Dimension.int(16, 256, log=True),
+        "lr": Dimension.floats(1e-5, 1e-1, log=True),
+        "momentum": Dimension.floats(0.0, 1.0, step=0.25),
+        "layers": Dimension.integers(1, 4),
+        "units": Dimension.integers(16, 256, log=True),
         "kernel": Dimension.categorical(["a", None, True]),
     }
 )
-FINITE = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical("xy")})
+FINITE = SearchSpace({"a": Dimension.integers(0, 2), "b": Dimension.categorical("xy")})
 
 
 @given(SPACES, st.data())
@@ -452,7 +452,7 @@ def test_enumerate_lists_every_point_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [MIXED, SearchSpace({str(i): Dimension.int(0, 9) for i in range(7)})]
+    "space", [MIXED, SearchSpace({str(i): Dimension.integers(0, 9) for i in range(7)})]
 )
 def test_enumerate_refuses_what_it_cannot_list(space: SearchSpace) -> None:
     """Infinite and huge spaces are refused instead of filling the memory."""
@@ -463,7 +463,7 @@ def test_enumerate_refuses_what_it_cannot_list(space: SearchSpace) -> None:
 def test_distances_are_euclidean_with_categories_one_apart() -> None:
     """Against the formula, entry by entry; a category of another name is at distance 1."""
     space = SearchSpace(
-        {"x": Dimension.float(0.0, 1.0), "c": Dimension.categorical(("a", "b", "c"))}
+        {"x": Dimension.floats(0.0, 1.0), "c": Dimension.categorical(("a", "b", "c"))}
     )
     X = space.encode([{"x": 0.1, "c": "a"}, {"x": 0.5, "c": "b"}])
     Y = space.encode([{"x": 0.4, "c": "a"}])

@@ -39,11 +39,11 @@ def dimension_of(distribution: BaseDistribution) -> Dimension:
         ValueError: Its range overflows.
     """
     if isinstance(distribution, FloatDistribution):
-        return Dimension.float(
+        return Dimension.floats(
             distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     if isinstance(distribution, IntDistribution):
-        return Dimension.int(
+        return Dimension.integers(
             distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     if isinstance(distribution, CategoricalDistribution):

@@ -51,7 +51,7 @@ def test_answers_in_a_finite_space_are_exact(many: bool) -> None:
     """With more responses than a search samples, none of them is overlooked."""
     kinds = {f"z{i}": Dimension.categorical(["a", "b", "c", "d"]) for i in range(5)}
     problem = BilevelProblem(
-        upper_space=SearchSpace({"x": Dimension.int(0, 4)}),
+        upper_space=SearchSpace({"x": Dimension.integers(0, 4)}),
         lower_space=SearchSpace(kinds),
         upper_constraints=("C",),
         lower_constraints=("c",),
@@ -132,7 +132,9 @@ def test_failed_queries_do_not_make_the_trusted_set_look_empty(box: bool) -> Non
 
 def test_perturbed_levels_move() -> None:
     """However small the radius, and also where the levels of a logarithmic scale are far apart."""
-    space = SearchSpace({"n": Dimension.int(1, 1000, log=True), "k": Dimension.int(0, 10)})
+    space = SearchSpace(
+        {"n": Dimension.integers(1, 1000, log=True), "k": Dimension.integers(0, 10)}
+    )
     X = space.encode([{"n": 2, "k": 5}] * 200)
     for radius in (0.1, 0.0015):
         moved = perturbed(space, X, radius, np.random.default_rng(0))
@@ -144,9 +146,9 @@ def test_perturbed_levels_move() -> None:
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:
     """Where the best kind of response changes with x, no x is given its neighbor's kind."""
     problem = BilevelProblem(
-        upper_space=SearchSpace({"x": Dimension.float(0.0, 1.0)}),
+        upper_space=SearchSpace({"x": Dimension.floats(0.0, 1.0)}),
         lower_space=SearchSpace(
-            {"amount": Dimension.float(0.0, 1.0), "kind": Dimension.categorical(["a", "b"])}
+            {"amount": Dimension.floats(0.0, 1.0), "kind": Dimension.categorical(["a", "b"])}
         ),
     )
     X = problem.space.snap(np.random.default_rng(0).random((160, 3)))

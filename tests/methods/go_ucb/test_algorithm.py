@@ -154,9 +154,9 @@ def test_optimum_of_a_mixed_space_is_found() -> None:
     """A category, a level and two numbers at once."""
     space = SearchSpace(
         {
-            "a": Dimension.float(0.0, 1.0),
-            "b": Dimension.float(1e-4, 1.0, log=True),
-            "k": Dimension.int(1, 12),
+            "a": Dimension.floats(0.0, 1.0),
+            "b": Dimension.floats(1e-4, 1.0, log=True),
+            "k": Dimension.integers(1, 12),
             "c": Dimension.categorical(["p", "q", "r", "s"]),
         }
     )
@@ -240,7 +240,7 @@ def test_beside_pending_points_the_ball_is_small_unless_values_have_noise(
 
 def test_known_points_are_not_repeated_without_noise() -> None:
     """In a finite space a deterministic objective is never evaluated twice at a point."""
-    space = SearchSpace({"a": Dimension.int(0, 4), "b": Dimension.categorical(["u", "v"])})
+    space = SearchSpace({"a": Dimension.integers(0, 4), "b": Dimension.categorical(["u", "v"])})
     X = random_points(space, 2, np.random.default_rng(1))
     y = X[:, 0].copy()
     for i in range(8):

@@ -95,7 +95,7 @@ def test_kappa_bounds_the_regret_before_the_observation(newest: str) -> None:
 
     Once θ_t has the largest upper bound of all, once a larger lower bound than all observed.
     """
-    space = SearchSpace({"n": Dimension.int(0, 40)})
+    space = SearchSpace({"n": Dimension.integers(0, 40)})
     levels = {"uncertain": [5, 2, 8, 4, 6, 29], "safe": [2, 38, 17, 18, 22, 23, 20]}[newest]
     points = space.enumerate()
     X, n = points[levels], len(levels)
@@ -170,7 +170,7 @@ def test_rivals_are_those_of_the_posterior_after_the_observation() -> None:
     """
     X, y = _history(8, n=9)
     y[-1] = y.max() + 1.0  # its lower bound is the largest, as it counts among the observed ones
-    space = SearchSpace({"x": Dimension.int(1, 5), "y": Dimension.int(1, 4)})
+    space = SearchSpace({"x": Dimension.integers(1, 5), "y": Dimension.integers(1, 4)})
     X, points = space.snap(X), space.enumerate()
     targets = StandardizedTargets.of(y)
     after = StoppingModel.fit(X, targets.z, FeatureMap((0, 0)), shared=SMOOTH).after

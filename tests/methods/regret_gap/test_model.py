@@ -141,7 +141,7 @@ def test_candidates_fill_the_space_and_surround_the_best() -> None:
 
 def test_small_finite_space_is_its_own_set_of_candidates() -> None:
     """Observed and fresh points together are the whole space; in the end none is left."""
-    space = SearchSpace({"n": Dimension.int(1, 9), "c": Dimension.categorical("ab")})
+    space = SearchSpace({"n": Dimension.integers(1, 9), "c": Dimension.categorical("ab")})
     points = space.enumerate()
     rng = np.random.default_rng(12)
     X = points[rng.permutation(18)[:7]]

@@ -363,7 +363,7 @@ def test_finite_spaces_are_exhausted_before_anything_repeats(
 ) -> None:
     """The points that have not been taken are found, each of them; then any will do."""
     space = SearchSpace(
-        {"a": Dimension.int(1, 90, log=True), "b": Dimension.categorical("xyz")}
+        {"a": Dimension.integers(1, 90, log=True), "b": Dimension.categorical("xyz")}
     ).held(held)
     everything = space.enumerate()
     middle = len(everything) // 2

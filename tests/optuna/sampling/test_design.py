@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.space.dimension import FloatArray
 
-BOX = SearchSpace({"x": Dimension.float(0.0, 1.0), "y": Dimension.float(0.0, 1.0)})
+BOX = SearchSpace({"x": Dimension.floats(0.0, 1.0), "y": Dimension.floats(0.0, 1.0)})
 
 
 def point(space: SearchSpace, seed: int, number: int, taken: Sequence[FloatArray]) -> FloatArray:
@@ -39,7 +39,7 @@ def test_seeds_shift_the_design() -> None:
 
 def test_irregular_points_are_apart_but_not_at_the_borders() -> None:
     """A fifth of the coordinates of random points are within a tenth of a border."""
-    space = SearchSpace({str(i): Dimension.float(0.0, 1.0) for i in range(6)})
+    space = SearchSpace({str(i): Dimension.floats(0.0, 1.0) for i in range(6)})
     taken = [*np.random.default_rng(0).random((10, 6))]
     for i in range(60):
         shift, rng = np.random.default_rng(0), np.random.default_rng([1, i])
@@ -54,8 +54,11 @@ def test_irregular_points_are_apart_but_not_at_the_borders() -> None:
 def test_finite_spaces_are_used_up_first() -> None:
     """Points do not repeat while there are others; then they may."""
     for space, n in (
-        (SearchSpace({"a": Dimension.int(0, 3), "b": Dimension.categorical("pq")}), 8),
-        (SearchSpace({str(i): Dimension.int(0, 9) for i in range(6)}), 40),  # too large to list
+        (SearchSpace({"a": Dimension.integers(0, 3), "b": Dimension.categorical("pq")}), 8),
+        (
+            SearchSpace({str(i): Dimension.integers(0, 9) for i in range(6)}),
+            40,
+        ),  # too large to list
     ):
         taken: list[np.ndarray] = []
         for number in range(n):
@@ -65,6 +68,6 @@ def test_finite_spaces_are_used_up_first() -> None:
         assert len({tuple(x) for x in taken}) == n
         first = point(space, 1, 0, ())
         assert point(space, 1, 0, [first]).tolist() != first.tolist()
-    small = SearchSpace({"a": Dimension.int(0, 1)})
+    small = SearchSpace({"a": Dimension.integers(0, 1)})
     everything = list(small.enumerate())
     assert point(small, 0, 0, everything)[0] in {0.25, 0.75}

@@ -37,7 +37,7 @@ PLANE: dict[str, BaseDistribution] = {
     "x": FloatDistribution(0.0, 1.0),
     "y": FloatDistribution(0.0, 1.0),
 }
-UNIT_SQUARE = SearchSpace({"x": Dimension.float(0.0, 1.0), "y": Dimension.float(0.0, 1.0)})
+UNIT_SQUARE = SearchSpace({"x": Dimension.floats(0.0, 1.0), "y": Dimension.floats(0.0, 1.0)})
 START = datetime(2024, 5, 17, 8, 0, 0)  # noqa: DTZ001 - Optuna's times have no zone
 
 
