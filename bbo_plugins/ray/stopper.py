@@ -226,13 +226,17 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._records: list[StoppingRecord] = []  # one for each of them
         self._warm_start: WarmStart | None = None
         self._finishing: set[str] | None = None  # once decided: trials that are waited for
+        self._at_horizon: set[str] = set()  # trials that have made the steps of their horizon
         self._once = Once()
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Take notice of a result; return whether its trial is to be stopped."""
         is_late = self._finishing is not None and trial_id not in self._finishing
-        done = bool(result.get(DONE)) or _is_at_horizon(result)
-        if not done:
+        done, is_there = bool(result.get(DONE)), _is_at_horizon(result)
+        if self._finishing is not None:  # by now Tune has ended or paused the others
+            self._finishing -= self._at_horizon - {trial_id}
+        (self._at_horizon.add if is_there else self._at_horizon.discard)(trial_id)
+        if not (done or is_there):
             self._ended.pop(trial_id, None)
         self._latest[trial_id] = self._observed(result)
         for ended in self._live.hear(trial_id, done=done):
@@ -240,7 +244,9 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                 self._count(ended)
             else:
                 self._finishing.discard(ended)
-        if is_late and not result.get(DONE):
+        if is_there and self._finishing is None:  # it counts, but Tune has still to end it
+            self._count(trial_id)
+        if is_late and not done:
             result[STOPPED_EARLY] = True
         return is_late
 

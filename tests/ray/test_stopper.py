@@ -241,6 +241,22 @@ def test_trials_that_a_growing_horizon_continues_count() -> None:
     assert stopper.history()[-1].terms["std"] == pytest.approx(twin.history()[-1].terms["std"])
 
 
+def test_a_trial_that_a_growing_horizon_continues_is_not_waited_for() -> None:
+    """At the decision it has made its steps; when another one reports, Tune knows of it."""
+    stopper = _stopper(threshold=1e6, min_n_trials=2, patience=1)
+    for number in range(2):
+        stopper("running", _result(0.5, sgd_steps=3))
+        assert not stopper(str(number), _result(0.1 * number, sgd_steps=10))
+    assert not stopper.stop_all()
+    assert not stopper("running", _result(0.5, sgd_steps=6))
+    assert not stopper.stop_all()
+    assert stopper("0", _result(0.0, sgd_steps=10))  # continued after the decision
+    assert not stopper("running", _result(0.5, sgd_steps=10))
+    assert not stopper.stop_all()  # Tune has still to end it
+    assert stopper("new", _result(0.7, sgd_steps=1))
+    assert stopper.stop_all()
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf, None, "text"])
 def test_unusable_values_do_not_count(loss: Any) -> None:
     """A failed evaluation is no observation, and no error."""
