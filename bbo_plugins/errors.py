@@ -56,12 +56,12 @@ def without_unusable(what: str) -> Iterator[None]:
     """End a block whose data are unusable where it has got to; the log has the error (DEBUG).
 
     Args:
-        what: What is left out then, as the beginning of a sentence.
+        what: What the block does, as the beginning of a sentence.
     """
     try:
         yield
     except UNUSABLE:
-        _logger.debug("%s: left out, as its data are unusable.", what, exc_info=True)
+        _logger.debug("%s: ended early, as the data are unusable.", what, exc_info=True)
 
 
 def rule_message(argument: str, rule: str, value: object) -> str:

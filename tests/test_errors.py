@@ -85,7 +85,7 @@ def test_what_is_left_out_of_unusable_data_is_in_the_log(caplog: pytest.LogCaptu
     with caplog.at_level(logging.DEBUG, "bbo_plugins"), errors.without_unusable("A cutoff"):
         fail(np.linalg.LinAlgError("not positive definite"))
     (record,) = caplog.records
-    assert record.getMessage() == "A cutoff: left out, as its data are unusable."
+    assert record.getMessage() == "A cutoff: ended early, as the data are unusable."
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], np.linalg.LinAlgError)
     with pytest.raises(TypeError), errors.without_unusable("A cutoff"):

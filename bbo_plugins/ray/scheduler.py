@@ -122,7 +122,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, ``horizon`` is given together with
             arguments to make one, or it grows and the base scheduler is population based training.
-            As soon as there is a trial: it grows and the search algorithm is in a ``Repeater``.
+            As soon as there is a trial: it grows, and the search algorithm is in a ``Repeater``,
+            the metric or the mode is not known, or there are several.
 
     Example:
         .. code-block:: python
@@ -257,8 +258,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
         Raises:
             ValueError: There is no horizon, and the number of trials is not known either; the base
-                scheduler is HyperBandForBOHB beside BBOSearch; or each trial is repeated and the
-                horizon grows.
+                scheduler is HyperBandForBOHB beside BBOSearch; or the horizon grows, and each trial
+                is repeated, the metric or the mode is not known, or there are several.
         """
         self._check_search(tune_controller)
         is_new = trial.trial_id not in self._trials

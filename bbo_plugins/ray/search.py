@@ -26,7 +26,13 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, is_stopped, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite_or_none, listed
+from bbo_plugins.ray.tune.conversions import (
+    check_objectives,
+    check_points,
+    finite_or_none,
+    listed,
+    reported,
+)
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.tune.restoring import RestoringSearch
 from bbo_plugins.ray.tune.spaces import (
@@ -112,7 +118,8 @@ class BBOSearch(RestoringSearch):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, the space has a domain that cannot be
-            searched, a point is not in the space, or the stored study has another direction.
+            searched, a point is not in the space, or the stored study has another direction or
+            other kinds of parameters.
 
     Example:
         .. code-block:: python
@@ -232,7 +239,12 @@ class BBOSearch(RestoringSearch):
         elif self._ot_study is not None:
             return False
         if self._mode is not None:
-            self._setup_study(self._mode)
+            try:
+                self._setup_study(self._mode)
+            except ValueError:
+                if took_config:  # another one may be given
+                    self._space = self._tree = None
+                raise
         return took_config
 
     @staticmethod
@@ -272,8 +284,10 @@ class BBOSearch(RestoringSearch):
             )
         ]
         given, self._points_to_evaluate = self._points_to_evaluate, []
-        super()._setup_study(mode)
-        self._points_to_evaluate = given
+        try:
+            super()._setup_study(mode)
+        finally:
+            self._points_to_evaluate = given
         try:
             self._check_stored(self._ot_study, mode)
         except ValueError:
@@ -297,7 +311,7 @@ class BBOSearch(RestoringSearch):
         return self._params_of(f"points_to_evaluate[{index}]", point, exact=True)[0]
 
     def _check_stored(self, study: Study, mode: str | list[str]) -> None:
-        """Check that a study that is continued has this mode and, by names, these parameters."""
+        """Check that a study that is continued has this mode, and parameters of the same kinds."""
         wanted = [StudyDirection[f"{each.upper()}IMIZE"] for each in listed(mode)]
         if study.directions != wanted:
             stored = ", ".join(direction.name.lower() for direction in study.directions)
@@ -377,8 +391,7 @@ class BBOSearch(RestoringSearch):
                 warnings.filterwarnings("ignore", "Define-by-run function", UserWarning)
                 suggestion = super().suggest(trial_id)
         except Exception:
-            if trial_id in self._open:  # Ray ends the experiment, and nobody goes on with it
-                self._give_up(trial_id)
+            self.leave_experiment()  # Ray ends it, and nobody would finish its trials
             raise
         if self._constants:
             suggestion = merge_dicts(unflatten_dict(self._constants), suggestion)
@@ -453,12 +466,14 @@ class BBOSearch(RestoringSearch):
         """Record the end of a trial.
 
         Raises:
-            ValueError: Nobody has named the metric, and the result does not have Ray's own, of
-                which Ray does not make sure by itself.
+            ValueError: Nobody has named the metric, and the trial has reported something else than
+                Ray's own. Ray fails it then, and goes on with the others.
         """
-        if result and not error and self._metric == DEFAULT_METRIC and self._metric not in result:
-            self.leave_experiment()
-            rule = f"given to BBOSearch beside mode, as no result is called {DEFAULT_METRIC!r}"
+        is_unnamed = self._metric == DEFAULT_METRIC and not error
+        if is_unnamed and DEFAULT_METRIC not in (result or {}) and any(reported(result or {})):
+            if trial_id in self._open:
+                self._give_up(trial_id)
+            rule = f"given to the tuner or to BBOSearch, as a result has no {DEFAULT_METRIC!r}"
             raise ValueError(errors.rule_message("metric", rule, None))
         super().on_trial_complete(trial_id, result, error)
 

@@ -44,7 +44,13 @@ with threadpool_limits(3, user_api="blas"):
 SUGGESTIONS = """
 import optuna
 import numpy as np
-from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, RegretGapTerminator
+from bbo_plugins.optuna import (
+    BBOSampler,
+    BILBOSampler,
+    GOUCBSampler,
+    RegretGapTerminator,
+    UHEBOSampler,
+)
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -56,12 +62,12 @@ def filled(sampler, n):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     study.optimize(objective, n_trials=n)
     study.sampler = sampler
-    study.optimize(objective, n_trials=2)
+    study.optimize(objective, n_trials=1)
     return study
 
-for sampler in (BBOSampler(seed=2), GOUCBSampler(seed=2)):
+for sampler in (BBOSampler(seed=2), GOUCBSampler(seed=2), UHEBOSampler(seed=2)):
     study = filled(sampler, 150)
-    print([trial.params for trial in study.trials[-2:]])
+    print(study.trials[-1].params)
 print(RegretGapTerminator(seed=0).evaluate(study))
 
 sampler = BILBOSampler(["x"], ["z"], seed=3)

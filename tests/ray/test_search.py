@@ -85,22 +85,16 @@ def test_objective_may_come_from_the_tuner() -> None:
     assert 0.0 <= suggested(search, "a")["x"] <= 1.0
 
 
-@pytest.mark.parametrize("metric", [None, "loss"])
-def test_a_result_without_the_unnamed_metric_ends_the_experiment(metric: str | None) -> None:
-    """Ray lets it pass; no trial would have a value then, and none stays RUNNING."""
-    search = BBOSearch(SPACE, metric, "min")
-    suggested(search, "b")
-    config = suggested(search, "a")
-    if metric is None:
-        with pytest.raises(ValueError, match="metric must be given to BBOSearch beside mode"):
-            search.on_trial_complete("a", result_of(config))
-        assert states_of(search) == ["FAIL", "FAIL"]
-        search.suggest("c")
-        search.on_trial_complete("c", {"_metric": 3.0})
-        assert trials_of(search)[-1].value == 3.0
-    else:
-        search.on_trial_complete("a", result_of(config))
-        assert states_of(search) == ["RUNNING", "COMPLETE"]
+def test_a_trial_without_the_unnamed_metric_fails() -> None:
+    """Ray lets it pass, and no trial would have a value then. One without any result is nothing."""
+    search = BBOSearch(SPACE, mode="min")
+    configs = [suggested(search, trial_id) for trial_id in "abcd"]
+    with pytest.raises(ValueError, match="metric must be given to the tuner or to BBOSearch"):
+        search.on_trial_complete("b", result_of(configs[1]))
+    search.on_trial_complete("c", {"_metric": 3.0})
+    search.on_trial_complete("d", {"done": True})
+    assert states_of(search) == ["RUNNING", "FAIL", "COMPLETE", "PRUNED"]
+    assert trials_of(search)[2].value == 3.0
 
 
 @pytest.mark.parametrize("spec", [None, {"constant": 1}])
@@ -118,17 +112,27 @@ def test_another_experiment_gives_up_the_trials_of_the_one_before(
     assert states_of(search) == ["FAIL"] * 2 + ["RUNNING"] * 2
 
 
+def test_constants_alone_tell_of_another_experiment() -> None:
+    """As Ray passes them on, without a limit to the trials at a time."""
+    search = BBOSearch(SPACE, "loss", "min")
+    suggested(search, "a")
+    assert not search.set_search_properties(None, None, {"constant": 1})
+    assert states_of(search) == ["FAIL"]
+
+
 def test_a_suggestion_that_fails_leaves_no_running_trial() -> None:
     """The error is the function's own."""
 
     def space(trial: optuna.Trial) -> None:
         trial.suggest_float("x", 0.0, 1.0)
-        raise ArithmeticError("of the user")
+        if trial.number:
+            raise ArithmeticError("of the user")
 
     search = BBOSearch(space, "loss", "min")
+    suggested(search, "a")
     with pytest.raises(ArithmeticError, match="of the user"):
-        search.suggest("a")
-    assert states_of(search) == ["FAIL"]
+        search.suggest("b")
+    assert states_of(search) == ["FAIL", "FAIL"]
 
 
 def test_a_stored_study_must_have_the_same_kinds_of_parameters(tmp_path: Path) -> None:
@@ -140,7 +144,11 @@ def test_a_stored_study_must_have_the_same_kinds_of_parameters(tmp_path: Path) -
     message = r"the parameter 'n/k' must be as in the stored study 'optuna', Cat.* but got Cat.*'c'"
     with pytest.raises(ValueError, match=message):
         make_search(other, storage=stored_in(tmp_path))
-    assert len(optuna.load_study(study_name="optuna", storage=stored_in(tmp_path)).trials) == 2
+    search = BBOSearch(seed=0, storage=stored_in(tmp_path))
+    with pytest.raises(ValueError, match=message):
+        search.set_search_properties("loss", "min", other)
+    assert search.set_search_properties("loss", "min", wider)  # after the mistake
+    assert len(trials_of(search)) == 2
 
 
 def test_numbers_of_numpy_are_stored_as_python_has_them(tmp_path: Path) -> None:
@@ -161,7 +169,7 @@ def test_numbers_of_numpy_are_stored_as_python_has_them(tmp_path: Path) -> None:
         "min",
         storage=stored_in(tmp_path),
         study_name="by_run",
-        points_to_evaluate=[{"x": np.float64(0.25)}],
+        points_to_evaluate=[{"x": np.float32(0.25)}],
     )
     assert suggested(search, "a") == {"x": 0.25}
 

@@ -253,7 +253,9 @@ def test_a_trial_that_a_growing_horizon_continues_is_not_waited_for() -> None:
     assert stopper("0", _result(0.0, sgd_steps=10))  # continued after the decision
     assert not stopper("running", _result(0.5, sgd_steps=10))
     assert not stopper.stop_all()  # Tune has still to end it
-    assert stopper("new", _result(0.7, sgd_steps=1))
+    late = _result(0.7, sgd_steps=10)
+    assert stopper("new", late)
+    assert late["stopped_early"]
     assert stopper.stop_all()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState
 
 from tests.reliability.cases import ONE_QUICK, QUICK_SINGLE
@@ -24,7 +24,6 @@ from tests.reliability.workers import objective
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -70,21 +69,20 @@ def test_many_threads(name: str, size: tuple[int, int]) -> None:
     assert len({record.n_trials for record in history}) == len(history) == n_trials
 
 
-FINITE: dict[str, BaseDistribution] = {
-    "c": CategoricalDistribution(["a", "b", "c"]),
-    "n": IntDistribution(1, 12),
-}
-_N_POINTS = 36
+CHOICES = CategoricalDistribution(["a", "b", "c"])
 
 
+@pytest.mark.parametrize("size", [(16, 12), pytest.param((64, 30), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", QUICK_SINGLE)
-def test_many_threads_in_a_small_space(name: str) -> None:
-    """With a deterministic objective no point is tried twice before all 36 have been tried."""
+def test_many_threads_in_a_small_space(name: str, size: tuple[int, int]) -> None:
+    """With a deterministic objective no point is tried twice before all have been tried."""
+    n_threads, n_levels = size
     study = optuna.create_study(sampler=sampler_of(name, deterministic_objective=True))
 
     def value(trial: Trial) -> float:
-        choice = trial._suggest("c", FINITE["c"])
-        return float((trial._suggest("n", FINITE["n"]) - 7) ** 2 + len(choice))
+        choice = trial._suggest("c", CHOICES)
+        return float((trial.suggest_int("n", 1, n_levels) - 7) ** 2 + len(choice))
 
-    optimize(study, value, (16, _N_POINTS))
-    assert len({tuple(trial.params.values()) for trial in study.trials}) == _N_POINTS
+    n_points = 3 * n_levels
+    optimize(study, value, (n_threads, n_points))
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == n_points

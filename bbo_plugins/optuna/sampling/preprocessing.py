@@ -248,7 +248,7 @@ class Preprocessor:
 def _ranges_of(
     known: Sequence[TrialRow], deciding: Sequence[TrialRow], dependent: frozenset[str]
 ) -> dict[str, BaseDistribution]:
-    """Return the ranges that most of the deciding trials have had.
+    """Return the range that each parameter had most often in the deciding trials.
 
     Args:
         known: The deciding trials that have a place, by number: the last one's parameters.
@@ -258,8 +258,20 @@ def _ranges_of(
     ranges = dict(known[-1].trial.distributions)
     for name in ranges:
         theirs = _had(name, deciding)
-        ranges[name] = hull_of(theirs) if name in dependent else max(theirs, key=theirs.count)
+        ranges[name] = hull_of(theirs) if name in dependent else _commonest(theirs)
     return ranges
+
+
+def _commonest(distributions: Sequence[BaseDistribution]) -> BaseDistribution:
+    """Return the one that there is most often, the first one of several."""
+    counts: list[tuple[BaseDistribution, list[None]]] = []
+    for one in distributions:  # they seldom differ, and choices need not be hashable
+        same = next((met for known, met in counts if known == one), None)
+        if same is None:
+            counts.append((one, [None]))
+        else:
+            same.append(None)
+    return max(counts, key=lambda known: len(known[1]))[0]
 
 
 def _had(name: str, rows: Sequence[TrialRow]) -> list[BaseDistribution]:
@@ -269,9 +281,9 @@ def _had(name: str, rows: Sequence[TrialRow]) -> list[BaseDistribution]:
 
 
 def _is_filled(range_: BaseDistribution, name: str, rows: Sequence[TrialRow]) -> bool:
-    """Return whether most of the trials were suggested from at least half of a range.
+    """Return whether at least half of the trials were suggested from half of a range or more.
 
-    Others fill a smaller part of it, which says nothing of its scale.
+    Trials that were suggested from a smaller part of it say nothing of its scale.
     """
     if not isinstance(range_, FloatDistribution | IntDistribution):
         return True

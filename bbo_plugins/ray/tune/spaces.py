@@ -371,9 +371,17 @@ def check_choices_come_back(argument: str, distributions: Mapping[str, BaseDistr
     """
     for name, distribution in distributions.items():
         for choice in getattr(distribution, "choices", ()):
-            if not is_value_of(dimension_of(distribution), loads(dumps(choice))):
-                rule = "a choice of values that are equal to their copies, such as texts"
-                raise ValueError(errors.rule_message(f"{argument}[{name!r}]", rule, choice))
+            try:
+                copy = loads(dumps(choice))
+            except Exception as error:
+                raise ValueError(_no_copy(argument, name, choice)) from error
+            if not is_value_of(dimension_of(distribution), copy):
+                raise ValueError(_no_copy(argument, name, choice))
+
+
+def _no_copy(argument: str, name: str, choice: Any) -> str:
+    rule = "a choice of values that are equal to their copies, such as texts"
+    return errors.rule_message(f"{argument}[{name!r}]", rule, choice)
 
 
 def check_choices_are_storable(
@@ -412,8 +420,8 @@ def _node(argument: str, name: str, value: Any) -> Node:
         if isinstance(value, Categorical):
             return Parameter(name, CategoricalDistribution([*map(plain, value.categories)]))
         sampler = value.get_sampler()
-        if isinstance(value, Integer) and isinstance(sampler, Quantized) and sampler.q > 1:
-            return Parameter(name, _quantized(place, value, int(sampler.q)))
+        if isinstance(value, Integer) and isinstance(sampler, Quantized):
+            return Parameter(name, _quantized(place, value, sampler.q))
         # One at a time, as paths are no names that Ray's conversion would take.
         converted = OptunaSearch.convert_search_space({"value": value})
         return Parameter(name, converted["value"])
@@ -423,12 +431,17 @@ def _node(argument: str, name: str, value: Any) -> Node:
     return Constant(value)
 
 
-def _quantized(place: str, domain: Integer, step: int) -> IntDistribution:
+def _quantized(place: str, domain: Integer, q: float) -> IntDistribution:
     """Return the multiples of the step in a range, which are what Ray draws.
 
-    Optuna's own grid begins at the lower end of the range.
+    Optuna's own grid begins at the lower end of the range. Ray leaves the upper end out if the step
+    is 1.
     """
-    low, high = -(-domain.lower // step) * step, domain.upper // step * step
+    step = int(q)
+    if step != q:
+        raise ValueError(errors.rule_message(place, f"{_DOMAIN}, with a whole step", q))
+    upper = domain.upper - (step == 1)
+    low, high = -(-domain.lower // step) * step, upper // step * step
     if low > high:
         rule = f"{_DOMAIN}: its range holds no multiple of {step}"
         raise ValueError(errors.rule_message(place, rule, f"{domain.lower} to {domain.upper}"))
@@ -451,12 +464,12 @@ def _choice(argument: str, name: str, categories: Sequence[Any]) -> Choice:
 def _labels(categories: Sequence[Any]) -> tuple[bool, list[Any]]:
     """Return what stands for each choice, and whether that is a dict's only key."""
     dicts = [category for category in categories if _is_dict(category)]
-    plain = [_is_plain(category) for category in categories]
+    are_plain = [_is_plain(category) for category in categories]
 
     def labels_by(label: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
         return [
             category if is_plain else str(label(category) if _is_dict(category) else index)
-            for index, (category, is_plain) in enumerate(zip(categories, plain, strict=True))
+            for index, (category, is_plain) in enumerate(zip(categories, are_plain, strict=True))
         ]
 
     if all(len(category) == 1 for category in dicts):

@@ -237,12 +237,29 @@ def test_a_widened_range_is_not_judged_by_trials_of_a_part_of_it() -> None:
     assert _after_widening(0, 20).warps.keys() == {"x"}  # those that had all of it decide
 
 
-def test_the_digest_is_that_of_any_process() -> None:
+@pytest.mark.parametrize("high, is_stretched", [(1.8, True), (2.2, False)])
+def test_a_range_is_judged_by_trials_of_half_of_it(high: float, is_stretched: bool) -> None:
+    """If it is widened a little, its scale stays known."""
+    study = _copied(_study("warps"))
+    wider = {**SPACE, "y": FloatDistribution(1e-6, high)}
+    params = {"x": 0.4, "y": 1e-3}
+    trial = optuna.create_trial(params=params, distributions=wider, value=_with_rate(0.4, 1e-3, 0))
+    study.add_trial(trial)
+    asked = study.ask(wider)
+    assert ("y" in _stored(study.trials[asked.number]).warps) is is_stretched
+
+
+DIGESTS = {
+    "constant": "t.digest_of([t._row()], t.MADE_OF)",
+    "decisions": "t._next(t._copied(t._study('outliers'))).digests",
+}
+
+
+@pytest.mark.parametrize("digests", ["constant", pytest.param("decisions", marks=pytest.mark.slow)])
+def test_the_digest_is_that_of_any_process(digests: str) -> None:
     """Python gives texts another hash in each."""
-    program = (
-        "import tests.optuna.sampling.test_preprocessing as t;"
-        "print(t.digest_of([t._row()], t.MADE_OF))"
-    )
+    name = "tests.optuna.sampling.test_preprocessing"
+    program = f"import {name} as t; print({DIGESTS[digests]})"
     printed = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -251,4 +268,5 @@ def test_the_digest_is_that_of_any_process() -> None:
         env={**os.environ, "PYTHONHASHSEED": "1"},
         cwd=Path(__file__).parents[3],
     ).stdout
-    assert printed == f"{digest_of([_row()], MADE_OF)}\n"
+    here = eval(DIGESTS[digests], {"t": sys.modules[__name__]})  # noqa: S307 - written above
+    assert printed == f"{here}\n"

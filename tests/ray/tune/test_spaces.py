@@ -31,6 +31,7 @@ def test_domains_become_distributions_by_path() -> None:
             "step": tune.quniform(0.0, 1.0, 0.25),
             "even": tune.qrandint(2, 8, 2),
             "within": tune.qrandint(-3, 10, 4),
+            "ones": tune.qrandint(1, 10, 1),
             "big": tune.lograndint(1, 100),
             "given": FloatDistribution(0.0, 2.0),
             "data": {"seed": 3, "sizes": [1, 2]},
@@ -44,6 +45,7 @@ def test_domains_become_distributions_by_path() -> None:
         "step": FloatDistribution(0.0, 1.0, step=0.25),
         "even": IntDistribution(2, 8, step=2),
         "within": IntDistribution(0, 8, step=4),  # multiples of 4, as Ray draws them
+        "ones": IntDistribution(1, 9),
         "big": IntDistribution(1, 99, log=True),
         "given": FloatDistribution(0.0, 2.0),
     }
@@ -79,6 +81,7 @@ def test_space_of_constants_is_refused_with_the_remedy(space: dict[str, Any], ex
         (tune.qloguniform(1.0, 10.0, 1.0), "tune.loguniform"),
         (tune.qlograndint(1, 10, 2), "tune.lograndint"),
         (tune.qrandint(5, 7, 4), "holds no multiple of 4, but got '5 to 7'"),
+        (tune.qrandint(1, 10, 2.5), "with a whole step, but got 2.5"),
         (tune.randn(0.0, 1.0), "tune.uniform"),
         (tune.qrandn(0.0, 1.0, 0.1), "tune.quniform"),
         (tune.sample_from(lambda _: 1), "in the trainable"),
