@@ -104,6 +104,8 @@ class Preprocessor:
         self._outliers_from = outliers_from
         # The last ones by their kind, each with what it was made of.
         self._decisions: dict[str, tuple[object, _Decision[Any]]] = {}
+        # What was found of the deciding trials' ranges, which stays as long as they do.
+        self._ranges: dict[str, tuple[object, Any]] = {}
 
     def decide(
         self,
@@ -159,6 +161,19 @@ class Preprocessor:
             self._decisions[kind] = made_of, _Decision(outcome, digest)
         return self._decisions[kind][1]
 
+    def _of_ranges(self, kind: str, of: object, find: Callable[[], _Outcome]) -> _Outcome:
+        """Return what was found last of these trials' ranges, or find it.
+
+        Args:
+            kind: For what it is.
+            of: The numbers of the trials, and what else it depends on.
+            find: Finds it, which takes milliseconds.
+        """
+        if kind not in self._ranges or self._ranges[kind][0] != of:
+            self._ranges[kind] = of, find()
+        found: _Outcome = self._ranges[kind][1]
+        return found
+
     def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> _Decision[Mapping[str, float]]:
         """Return the input warping that the first complete trials decide on."""
         least = self._preprocessing_from
@@ -168,12 +183,15 @@ class Preprocessor:
         if not deciding:
             return _NO_WARPS
         known, X = placed.place(deciding)
-        space = placed.space
-        widened = tuple(
-            name
-            for name, today in placed.distributions.items()
-            if name not in trials.parameters.dependent and not _is_filled(today, name, known)
-        )
+        space, dependent = placed.space, trials.parameters.dependent
+        numbers = [row.number for row in known]
+
+        def find() -> tuple[str, ...]:
+            known_ranges = placed.distributions.items()
+            ranges = {name: today for name, today in known_ranges if name not in dependent}
+            return tuple(name for name in ranges if not _is_filled(ranges[name], name, known))
+
+        widened = self._of_ranges(_WARPS, (numbers, placed.distributions, dependent), find)
 
         def decide() -> Mapping[str, float]:
             table = constraint_table(known)[1] if trials.have_constraints else None
@@ -188,10 +206,21 @@ class Preprocessor:
             return warps_of(space, objectives, without=widened)
 
         # Today's ranges, as it is them that are stretched.
-        numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
         made_of = numbers, space.names, space.conditions, *arrays, least, widened
         return self._decision(_WARPS, trials, deciding, made_of, decide)
+
+    def _usual_ranges(
+        self,
+        kind: str,
+        trials: StudyTrials,
+        known: Sequence[TrialRow],
+        deciding: Sequence[TrialRow],
+    ) -> dict[str, BaseDistribution]:
+        """Return the ranges of :func:`_ranges_of`."""
+        dependent = trials.parameters.dependent
+        of = known[-1].number, [row.number for row in deciding], dependent
+        return self._of_ranges(kind, of, lambda: _ranges_of(known, deciding, dependent))
 
     def _cutoff(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
@@ -204,7 +233,7 @@ class Preprocessor:
         known = placed.place(deciding)[0]
         if not known or any(row.constraints for row in known):
             return _NO_CUTOFF
-        ranges = _ranges_of(known, deciding, trials.parameters.dependent)
+        ranges = self._usual_ranges(_CUTOFF, trials, known, deciding)
 
         def decide() -> float:
             usual = _usual(placed, ranges, deciding, warps)
@@ -228,8 +257,8 @@ class Preprocessor:
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return _NO_OUTLIERS
-        latest = _ranges_of(known, deciding, trials.parameters.dependent)
-        ranges = placed.distributions if space.is_conditional else latest
+        usual_ranges = self._usual_ranges(_OUTLIERS, trials, known, deciding)
+        ranges = placed.distributions if space.is_conditional else usual_ranges
 
         def decide() -> frozenset[int]:
             usual = _usual(placed, ranges, deciding, warps, cutoff)
