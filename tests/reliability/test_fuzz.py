@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
-_MANY = settings(_FEW, max_examples=2_000)
+_MANY = settings(_FEW, max_examples=1_000)
 _QUERY = CategoricalDistribution(["upper", "lower"])
 DISTRIBUTIONS: st.SearchStrategy[BaseDistribution] = st.sampled_from(
     [
@@ -162,5 +162,5 @@ def test_random_studies(name: str, data: st.DataObject) -> None:
 @_MANY
 @given(data=st.data())
 def test_many_random_studies(name: str, data: st.DataObject) -> None:
-    """The same a hundred times as often."""
+    """The same eighty times as often."""
     check(name, data)
