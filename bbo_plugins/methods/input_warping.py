@@ -40,7 +40,7 @@ from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.space.dimension import stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,15 +64,12 @@ _Change = tuple[int, float]  # of which coordinate, to which w
 
 
 @one_blas_thread()
-def warps_of(
-    space: SearchSpace, objectives: Sequence[Observations], *, without: Collection[str] = ()
-) -> dict[str, float]:
+def warps_of(space: SearchSpace, objectives: Sequence[Observations]) -> dict[str, float]:
     """Return the warps of the parameters that have one, by name.
 
     Args:
         space: The search space without warps.
         objectives: What is known, once per objective; where it is, is the same for all.
-        without: Names of parameters that get none.
     """
     known = objectives[0]
     is_fine = [
@@ -80,7 +77,6 @@ def warps_of(
         for one in space.dimensions
     ]
     may_warp = np.array(is_fine, dtype=np.bool_) & space.may_warp
-    may_warp &= np.array([name not in without for name in space.names], dtype=np.bool_)
     violated = sorted(known.reported_constraints, key=lambda one: -int((one > 0.0).sum()))
     targets = [np.where(np.isfinite(one), -one, np.nan) for one in violated[:_MOST_CONSTRAINTS]]
     targets.extend(np.where(one.is_valued, one.y, np.nan) for one in objectives)

@@ -289,11 +289,13 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
 
 
 def test_ranges_of_the_time_may_be_odd() -> None:
-    """Of a trial that others have added; most have had another one, which counts."""
+    """Of trials that others have added; the decision waits then."""
     study = study_of(*_parabola(13))
     odd = finished(5.0, 0.0)
     odd.distributions = {"x": FloatDistribution(-1e308, 1e308)}
     study.add_trial(odd)
+    assert look(study, reader=StudyReader()).preprocessing.outliers == set()
+    study.add_trials(_parabola(1, wrong=None))
     assert look(study).preprocessing.outliers == {6}
 
 

@@ -19,7 +19,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
-from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
@@ -28,7 +27,7 @@ from bbo_plugins.methods.observations import Observations, failures_with_value, 
 from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.methods.penalties import cutoff_of
 from bbo_plugins.optuna.study.constraints import constraint_table
-from bbo_plugins.optuna.study.parameters import dimension_of, hull_of
+from bbo_plugins.optuna.study.parameters import hull_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +45,6 @@ FIRST_DECISION = 12  # complete trials
 _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
 _LEAST_KEPT = 10  # values that a cutoff has to leave
 _WARPS, _CUTOFF, _OUTLIERS = "warps", "cutoff", "outliers"
-_LEAST_SHARE = 0.5  # of a range, from which trials that decide on its scale were suggested
 _MAX_LOOKED_AT = 32  # stored proposals that are searched for a decision
 _RULES = 1  # of deciding; stored decisions by another number of them are made again
 
@@ -104,8 +102,6 @@ class Preprocessor:
         self._outliers_from = outliers_from
         # The last ones by their kind, each with what it was made of.
         self._decisions: dict[str, tuple[object, _Decision[Any]]] = {}
-        # What was found of the deciding trials' ranges, which stays as long as they do.
-        self._ranges: dict[str, tuple[object, Any]] = {}
 
     def decide(
         self,
@@ -161,19 +157,6 @@ class Preprocessor:
             self._decisions[kind] = made_of, _Decision(outcome, digest)
         return self._decisions[kind][1]
 
-    def _of_ranges(self, kind: str, of: object, find: Callable[[], _Outcome]) -> _Outcome:
-        """Return what was found last of these trials' ranges, or find it.
-
-        Args:
-            kind: For what it is.
-            of: The numbers of the trials, and what else it depends on.
-            find: Finds it, which takes milliseconds.
-        """
-        if kind not in self._ranges or self._ranges[kind][0] != of:
-            self._ranges[kind] = of, find()
-        found: _Outcome = self._ranges[kind][1]
-        return found
-
     def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> _Decision[Mapping[str, float]]:
         """Return the input warping that the first complete trials decide on."""
         least = self._preprocessing_from
@@ -183,15 +166,7 @@ class Preprocessor:
         if not deciding:
             return _NO_WARPS
         known, X = placed.place(deciding)
-        space, dependent = placed.space, trials.parameters.dependent
-        numbers = [row.number for row in known]
-
-        def find() -> tuple[str, ...]:
-            known_ranges = placed.distributions.items()
-            ranges = {name: today for name, today in known_ranges if name not in dependent}
-            return tuple(name for name in ranges if not _is_filled(ranges[name], name, known))
-
-        widened = self._of_ranges(_WARPS, (numbers, placed.distributions, dependent), find)
+        space = placed.space
 
         def decide() -> Mapping[str, float]:
             table = constraint_table(known)[1] if trials.have_constraints else None
@@ -201,26 +176,13 @@ class Preprocessor:
             objectives = with_values(
                 everything, values.reshape(len(known), trials.n_objectives), space
             )
-            if len(objectives[0].valued.y) < least:
-                return {}
-            return warps_of(space, objectives, without=widened)
+            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
 
         # Today's ranges, as it is them that are stretched.
+        numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = numbers, space.names, space.conditions, *arrays, least, widened
+        made_of = numbers, space.names, space.conditions, *arrays, least
         return self._decision(_WARPS, trials, deciding, made_of, decide)
-
-    def _usual_ranges(
-        self,
-        kind: str,
-        trials: StudyTrials,
-        known: Sequence[TrialRow],
-        deciding: Sequence[TrialRow],
-    ) -> dict[str, BaseDistribution]:
-        """Return the ranges of :func:`_ranges_of`."""
-        dependent = trials.parameters.dependent
-        of = known[-1].number, [row.number for row in deciding], dependent
-        return self._of_ranges(kind, of, lambda: _ranges_of(known, deciding, dependent))
 
     def _cutoff(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
@@ -233,7 +195,7 @@ class Preprocessor:
         known = placed.place(deciding)[0]
         if not known or any(row.constraints for row in known):
             return _NO_CUTOFF
-        ranges = self._usual_ranges(_CUTOFF, trials, known, deciding)
+        ranges = _ranges_of(known, deciding, trials.parameters.dependent)
 
         def decide() -> float:
             usual = _usual(placed, ranges, deciding, warps)
@@ -257,8 +219,8 @@ class Preprocessor:
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return _NO_OUTLIERS
-        usual_ranges = self._usual_ranges(_OUTLIERS, trials, known, deciding)
-        ranges = placed.distributions if space.is_conditional else usual_ranges
+        latest = _ranges_of(known, deciding, trials.parameters.dependent)
+        ranges = placed.distributions if space.is_conditional else latest
 
         def decide() -> frozenset[int]:
             usual = _usual(placed, ranges, deciding, warps, cutoff)
@@ -277,48 +239,18 @@ class Preprocessor:
 def _ranges_of(
     known: Sequence[TrialRow], deciding: Sequence[TrialRow], dependent: frozenset[str]
 ) -> dict[str, BaseDistribution]:
-    """Return the range that each parameter had most often in the deciding trials.
+    """Return the ranges at the time of a decision.
 
     Args:
-        known: The deciding trials that have a place, by number: the last one's parameters.
+        known: The deciding trials that have a place, by number: the last one's ranges are taken.
         deciding: All that decide: of a dependent range the one that holds all of theirs is taken.
         dependent: Names of parameters whose range depends on others.
     """
     ranges = dict(known[-1].trial.distributions)
-    for name in ranges:
-        theirs = _had(name, deciding)
-        ranges[name] = hull_of(theirs) if name in dependent else _commonest(theirs)
+    for name in dependent & ranges.keys():
+        having = (row.trial.distributions for row in deciding)
+        ranges[name] = hull_of(one[name] for one in having if name in one)
     return ranges
-
-
-def _commonest(distributions: Sequence[BaseDistribution]) -> BaseDistribution:
-    """Return the one that there is most often, the first one of several."""
-    counts: list[tuple[BaseDistribution, list[None]]] = []
-    for one in distributions:  # they seldom differ, and choices need not be hashable
-        same = next((met for known, met in counts if known == one), None)
-        if same is None:
-            counts.append((one, [None]))
-        else:
-            same.append(None)
-    return max(counts, key=lambda known: len(known[1]))[0]
-
-
-def _had(name: str, rows: Sequence[TrialRow]) -> list[BaseDistribution]:
-    """Return the distributions that a parameter had in these trials, the latest first."""
-    having = (row.trial.distributions for row in reversed(rows))
-    return [one[name] for one in having if name in one]
-
-
-def _is_filled(range_: BaseDistribution, name: str, rows: Sequence[TrialRow]) -> bool:
-    """Return whether at least half of the trials were suggested from half of a range or more.
-
-    Trials that were suggested from a smaller part of it say nothing of its scale.
-    """
-    if not isinstance(range_, FloatDistribution | IntDistribution):
-        return True
-    theirs = [one for one in _had(name, rows) if isinstance(one, type(range_))]
-    ends = dimension_of(range_).encode([[one.low, one.high] for one in theirs]).reshape(-1, 2)
-    return 2 * int((np.ptp(ends, axis=1) >= _LEAST_SHARE).sum()) >= len(theirs)
 
 
 def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:

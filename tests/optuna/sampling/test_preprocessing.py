@@ -213,42 +213,6 @@ def test_storages_may_change_the_order() -> None:
     assert digest_of([row], made_of) == digest_of([_row()], MADE_OF)
 
 
-def _after_widening(n_narrow: int, n_wide: int) -> Proposal:
-    """Return what is suggested where x was first from 0 to 1, and then from 0 to 100."""
-    study = optuna.create_study(sampler=BBOSampler(seed=0))
-    rng = np.random.default_rng(0)
-    space: dict[str, BaseDistribution] = dict.fromkeys("xyz", FloatDistribution(0.0, 1.0))
-    for number in range(n_narrow + n_wide):
-        if number >= n_narrow:
-            space["x"] = FloatDistribution(0.0, 100.0)
-        params = dict(zip("xyz", rng.random(3).tolist(), strict=True))
-        value = (params["x"] - 50.0) ** 2 + (params["y"] - 0.5) ** 2 + (params["z"] - 0.5) ** 2
-        study.add_trial(optuna.create_trial(params=params, distributions=space, value=value))
-    trial = study.ask(space)
-    return _stored(study.trials[trial.number])
-
-
-def test_a_widened_range_is_not_judged_by_trials_of_a_part_of_it() -> None:
-    """They fill an end of it, where exact values of a bowl look stretched and like accidents."""
-    proposal = _after_widening(19, 1)
-    assert not proposal.warps
-    assert not proposal.outliers
-    assert proposal.cutoff is None
-    assert _after_widening(0, 20).warps.keys() == {"x"}  # those that had all of it decide
-
-
-@pytest.mark.parametrize("high, is_stretched", [(1.8, True), (2.2, False)])
-def test_a_range_is_judged_by_trials_of_half_of_it(high: float, is_stretched: bool) -> None:
-    """If it is widened a little, its scale stays known."""
-    study = _copied(_study("warps"))
-    wider = {**SPACE, "y": FloatDistribution(1e-6, high)}
-    params = {"x": 0.4, "y": 1e-3}
-    trial = optuna.create_trial(params=params, distributions=wider, value=_with_rate(0.4, 1e-3, 0))
-    study.add_trial(trial)
-    asked = study.ask(wider)
-    assert ("y" in _stored(study.trials[asked.number]).warps) is is_stretched
-
-
 DIGESTS = {
     "constant": "t.digest_of([t._row()], t.MADE_OF)",
     "decisions": "t._next(t._copied(t._study('outliers'))).digests",
