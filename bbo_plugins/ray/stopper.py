@@ -235,8 +235,10 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         done, is_there = bool(result.get(DONE)), _is_at_horizon(result)
         if self._finishing is not None:  # by now Tune has ended or paused the others
             self._finishing -= self._at_horizon - {trial_id}
-        (self._at_horizon.add if is_there else self._at_horizon.discard)(trial_id)
-        if not (done or is_there):
+        self._at_horizon.discard(trial_id)
+        if is_there:
+            self._at_horizon.add(trial_id)
+        elif not done:
             self._ended.pop(trial_id, None)
         self._latest[trial_id] = self._observed(result)
         for ended in self._live.hear(trial_id, done=done):
