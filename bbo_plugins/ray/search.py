@@ -18,7 +18,6 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
-from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
 
@@ -26,13 +25,7 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, is_stopped, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.ray.tune.conversions import (
-    check_objectives,
-    check_points,
-    finite_or_none,
-    listed,
-    reported,
-)
+from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite_or_none, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.tune.restoring import RestoringSearch
 from bbo_plugins.ray.tune.spaces import (
@@ -456,26 +449,6 @@ class BBOSearch(RestoringSearch):
                 type(who).__name__,
             )
         return over
-
-    def on_trial_complete(
-        self,
-        trial_id: str,
-        result: dict[str, Any] | None = None,
-        error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
-    ) -> None:
-        """Record the end of a trial.
-
-        Raises:
-            ValueError: Nobody has named the metric, and the trial has reported something else than
-                Ray's own. Ray fails it then, and goes on with the others.
-        """
-        is_unnamed = self._metric == DEFAULT_METRIC and not error
-        if is_unnamed and DEFAULT_METRIC not in (result or {}) and any(reported(result or {})):
-            if trial_id in self._open:
-                self._give_up(trial_id)
-            rule = f"given to the tuner or to BBOSearch, as a result has no {DEFAULT_METRIC!r}"
-            raise ValueError(errors.rule_message("metric", rule, None))
-        super().on_trial_complete(trial_id, result, error)
 
     def on_pause(self, trial_id: str) -> None:
         """Refuse the one scheduler that tells search algorithms of pauses.

@@ -10,7 +10,7 @@ from typing import Any
 from ray.tune.result import AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID
 
 from bbo_plugins import errors
-from bbo_plugins.ray.tune.spaces import SEPARATOR
+from bbo_plugins.ray.tune.spaces import SEPARATOR, plain
 
 MODES = ("min", "max")
 CONFIG_PREFIX = "config/"  # of a trial's config in a flattened result
@@ -137,8 +137,8 @@ def reported(result: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
         # A wrapper of Ray's that was made before the metric was known adds one named None.
         if not isinstance(name, str) or name in _NOT_RESULTS or name.startswith(CONFIG_PREFIX):
             continue
-        plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
-        if isinstance(plain, bool | int | float):
-            yield name, plain
-        elif isinstance(plain, str):
-            yield name, plain[:_MAX_TEXT]
+        entry = plain(value)
+        if isinstance(entry, bool | int | float):
+            yield name, entry
+        elif isinstance(entry, str):
+            yield name, entry[:_MAX_TEXT]

@@ -34,9 +34,10 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from ray.tune.result import TRAINING_ITERATION
+from ray.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
+from bbo_plugins import errors
 from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     STEPS,
@@ -115,7 +116,12 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         result: dict[str, Any] | None = None,
         error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
     ) -> None:
-        """Record the end of a trial, once, by the table of the module."""
+        """Record the end of a trial, once, by the table of the module.
+
+        Raises:
+            ValueError: Nobody has named the metric, and the trial has reported something else than
+                Ray's own. Ray fails it then, and goes on with the others.
+        """
         trial = self._open_trial(trial_id, result)
         was_stopped = trial_id in self._stopped_early
         if result:
@@ -125,6 +131,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         self._open.discard(trial_id)
         if trial is None:
             return
+        self._check_metric(trial_id, trial, {} if error else result or {})
         if not result and not error:
             result, was_dropped = self._ended_without_result(trial, latest)
         else:
@@ -156,6 +163,17 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             if name not in metrics:
                 trial.set_user_attr(name, field)
         self._tell(trial_id, trial, values if state is TrialState.COMPLETE else None, state)
+
+    def _check_metric(
+        self, trial_id: str, trial: Trial | FrozenTrial, result: Mapping[str, Any]
+    ) -> None:
+        """Refuse a result without the metric that Ray looks for where nobody has named one."""
+        if self._metric != DEFAULT_METRIC or DEFAULT_METRIC in result or not any(reported(result)):
+            return
+        self._errored.add(trial_id)
+        self._tell(trial_id, trial, None, TrialState.FAIL)
+        rule = f"given to the tuner or to BBOSearch, as a result has no {DEFAULT_METRIC!r}"
+        raise ValueError(errors.rule_message("metric", rule, None))
 
     def _tell(
         self, trial_id: str, trial: Trial | FrozenTrial, values: Any, state: TrialState

@@ -22,7 +22,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -359,8 +358,8 @@ def read_space(argument: str, space: object) -> Tree:
 
 
 def plain(value: Any) -> Any:
-    """Return the Python number of one of NumPy's, which no storage takes; else the value."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Return the Python number of NumPy's or a tensor's, which no storage takes; else the value."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
 def check_choices_come_back(argument: str, distributions: Mapping[str, BaseDistribution]) -> None:
