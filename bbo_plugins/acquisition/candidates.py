@@ -1,4 +1,4 @@
-"""Candidate points of the unit cube: Sobol sequences, and perturbations of given points.
+"""Candidate points of the unit cube: Sobol sequences, perturbations, and those that lie far apart.
 
 A Sobol sequence is computed once per size and kept; every use adds a random shift modulo 1, which
 keeps the points' uniformity, so that every suggestion can have its own set.
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
+
 if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _MAX_SOBOL_DIMENSIONS = 21201  # SciPy's table of direction numbers ends here
 _N_MOVED = 20.0  # coordinates of a point that move, on average, in many dimensions
@@ -133,3 +135,25 @@ def along_lines(x: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
     rows = np.arange(n * d)
     points[rows, rows // n] = (rows % n + rng.random(n * d)) / n
     return points
+
+
+def far_apart(columns: FloatArray, known: FloatArray, count: int) -> IntArray:
+    """Return indices (count,), each of the point farthest from ``known`` and those before it.
+
+    Args:
+        columns: Feature columns of the points to choose among, shape (m, D), m >= count.
+        known: Feature columns of points that are there already, shape (k, D).
+        count: How many to choose; no index occurs twice.
+    """
+    chosen = np.empty(count, dtype=np.int64)
+    if not count:
+        return chosen
+    to_nearest = np.full(len(columns), np.inf)
+    if len(known):
+        to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
+    for i in range(count):
+        chosen[i] = farthest = int(to_nearest.argmax())
+        gaps = np.square(columns - columns[farthest]).sum(axis=1)
+        np.minimum(to_nearest, gaps, out=to_nearest)
+        to_nearest[chosen[: i + 1]] = -1.0
+    return chosen

@@ -37,9 +37,8 @@ to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -51,6 +50,8 @@ from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space.dimension import FloatArray
@@ -63,9 +64,7 @@ _LABEL_VARIANCE = 0.1  # τ²
 _LEAST_GAIN = 2.0
 
 FAILURES, COMPLETION = "Failures", "Completion"
-VALIDITY_NAMES: Final = (FAILURES, COMPLETION)  # of the two models, in the storage
-# What their fits start from, None for what could not be read.
-ValidityStarts: TypeAlias = Mapping[str, "WarmStart | None"]
+VALIDITY_NAMES: Final = (FAILURES, COMPLETION)  # of the two models
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Validities:
         features: FeatureMap,
         *,
         mostly_failed: bool,
-        warm_starts: ValidityStarts,
+        warm_starts: Mapping[str, WarmStart | None],
     ) -> Validities:
         """Fit to points that were evaluated and points that failed.
 

@@ -69,19 +69,20 @@ from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from bbo_plugins.acquisition.validity import Validities, ValidityStarts
+    from bbo_plugins.acquisition.validity import Validities
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-# The names of fits by the marginal likelihood: where a kernel with cosines was tried its fit comes
-# behind the usual ones, and the name says whether it was used.
+COSINES: Final = "Cosines"  # name of the model of the objective whose kernel has cosines
+# What a step's model was fitted by: where a kernel with cosines was tried this says whether that
+# was used.
 COSINES_USED: Final = "MarginalCosinesUsed"
 COSINES_TRIED: Final = "MarginalCosinesNotUsed"
 NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
@@ -104,32 +105,26 @@ class Options:
         beta: Multiplier of σ for "ucb".
         by_bound: Whether the step goes by the upper confidence bound; see the module.
         cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
-            module. Then its fit comes last and the name of the fits says whether it was used.
-        cosines_start: What an earlier fit of it left.
-        validity_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
+            module. The suggestion's criterion says whether it was used.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. Nor is one if enough repeats agree.
         trend: Whether the objective's kernel has a trend, if no parameter is conditional.
         criterion: What the objective's kernel hyperparameters are estimated by.
-        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
-        marginal_start: The first one of the latest step with the marginal likelihood, for a
-            criterion that borrows its noise variance.
+        warm_starts: What the latest fit of each model left (:attr:`Suggestion.warm_starts`), None
+            where that is unreadable.
     """
 
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     by_bound: bool = False
     cosines: bool = False
-    cosines_start: WarmStart | None = None
-    validity_starts: ValidityStarts = field(default_factory=dict)
     local_after: int | None = None
     deterministic: bool = False
     trend: bool = False
     criterion: FitCriterion = MARGINAL
-    warm_starts: Sequence[WarmStart | None] = ()
-    marginal_start: WarmStart | None = None
+    warm_starts: Mapping[str, WarmStart | None] = field(default_factory=dict)
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -161,6 +156,11 @@ def suggest(
         return _suggest_by_model(space, observations, rng, options)
     except errors.UNUSABLE as error:
         return Suggestion.at_random(space, rng, error)
+
+
+def objective_name(criterion: FitCriterion, index: int = 0) -> str:
+    """Return the name of the model of one of the objectives, fitted by a criterion."""
+    return f"{criterion.name} {index}" if index else criterion.name
 
 
 def _is_plain(space: SearchSpace, observations: Observations) -> bool:
@@ -219,7 +219,7 @@ class Models:
         known: The observed points, moved into the space, shape (n, d). Only in a space with a held
             dimension do they move: what counts there is the best of the slice.
         means: Posterior means of the objectives there, shape (n, k).
-        warm_starts: What the models' next fits start from: objectives, constraints, cosines.
+        warm_starts: What the models' next fits start from, by their names.
         notes: Fallbacks taken while fitting, in words.
     """
 
@@ -229,7 +229,7 @@ class Models:
     training: Observations
     known: FloatArray
     means: FloatArray
-    warm_starts: tuple[WarmStart, ...]
+    warm_starts: Mapping[str, WarmStart]
     notes: tuple[str, ...]
 
     @classmethod
@@ -252,35 +252,28 @@ class Models:
         """
         training, plain = objectives[0], replace(features, trend=False)
         valued = [one.valued for one in objectives]
-        n_models = len(objectives) + len(training.reported_constraints)
-        starts = [*options.warm_starts, *([None] * n_models)][:n_models]
-        fitted = stored = tuple(
-            _fit_objective(one, OutputTransform.fit(one.y, center=center), features, options, start)
-            for one, center, start in zip(valued, centers, starts, strict=False)
-        )
-        of_cosines: tuple[Surrogate, ...] = ()
-        if options.cosines:
-            of_cosines = _fit_with_cosines(valued[0], fitted[0].transform, features, options)
-            if of_cosines and _speaks_for(of_cosines[0], fitted[0]):
-                fitted = of_cosines
-        constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        validities = training.validities(plain, options.validity_starts)
+        fitted, used = _fit_objectives(valued, centers, features, options)
+        constraints = fit_constraints(training, plain, options.warm_starts)
+        validities = training.validities(plain, options.warm_starts)
         known = space.snap(training.X)
         in_place = np.array_equal(known, valued[0].X)
         means = [
             one.process.mean_at_observations if in_place else one.process.predict_mean(known)
-            for one in fitted
+            for one in used
         ]
         return cls(
-            objectives=fitted,
-            constraints=constraints,
+            objectives=used,
+            constraints=tuple(constraints.values()),
             validities=validities,
             training=training,
             known=known,
             means=np.column_stack(means),
-            warm_starts=tuple(model.warm_start for model in (*stored, *constraints, *of_cosines)),
+            warm_starts={
+                **{name: model.warm_start for name, model in {**fitted, **constraints}.items()},
+                **validities.warm_starts,
+            },
             notes=(
-                *(note for model in (*fitted, *constraints) for note in model.notes),
+                *(note for model in (*used, *constraints.values()) for note in model.notes),
                 *validities.notes,
             ),
         )
@@ -343,6 +336,29 @@ class Models:
         return objectives, constraints, values[self.are_feasible(pending)]
 
 
+def _fit_objectives(
+    objectives: Sequence[Observations],
+    centers: Sequence[float | None],
+    features: FeatureMap,
+    options: Options,
+) -> tuple[dict[str, Surrogate], tuple[Surrogate, ...]]:
+    """Return all models that were fitted, by their names, and those to use, one per objective."""
+    fitted, starts = {}, options.warm_starts
+    for j, (data, center) in enumerate(zip(objectives, centers, strict=True)):
+        name = objective_name(options.criterion, j)
+        transform = OutputTransform.fit(data.y, center=center)
+        fitted[name] = _fit_objective(data, transform, features, options, starts.get(name))
+    used = tuple(fitted.values())
+    if options.cosines:
+        data, transform, cosines = objectives[0], used[0].transform, replace(features, cosines=True)
+        with errors.without_unusable("A kernel with cosines"):
+            other = _fit_objective(data, transform, cosines, options, starts.get(COSINES))
+            fitted[COSINES] = other
+            if _speaks_for(other, used[0]):
+                used = (other,)
+    return fitted, used
+
+
 def _fit_objective(
     data: Observations,
     transform: OutputTransform,
@@ -359,19 +375,8 @@ def _fit_objective(
         deterministic=options.deterministic,
         warm_start=warm_start,
         criterion=options.criterion,
-        marginal_start=options.marginal_start,
+        marginal_start=options.warm_starts.get(MARGINAL.name),
     )
-
-
-def _fit_with_cosines(
-    data: Observations, transform: OutputTransform, features: FeatureMap, options: Options
-) -> tuple[Surrogate, ...]:
-    """Return a model whose kernel has cosines, none if it cannot be fitted."""
-    cosines = replace(features, cosines=True)
-    fitted: list[Surrogate] = []
-    with errors.without_unusable("A kernel with cosines"):
-        fitted.append(_fit_objective(data, transform, cosines, options, options.cosines_start))
-    return tuple(fitted)
 
 
 def _speaks_for(of_cosines: Surrogate, without: Surrogate) -> bool:
@@ -432,37 +437,38 @@ def best_suggestion(
     return Suggestion(
         x=x,
         warm_starts=models.warm_starts,
-        validity_starts=models.validities.warm_starts,
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
-        criterion=_name_of_fits(models, options),
+        criterion=_criterion_of(models, options),
     )
 
 
-def _name_of_fits(models: Models, options: Options) -> str:
+def _criterion_of(models: Models, options: Options) -> str:
     if not options.cosines:
         return options.criterion.name
     return COSINES_USED if models.have_cosines else COSINES_TRIED
 
 
 def fit_constraints(
-    observations: Observations, features: FeatureMap, warm_starts: Sequence[WarmStart | None]
-) -> tuple[Surrogate, ...]:
-    """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
-    models = []
-    for values, warm_start in zip(observations.reported_constraints, warm_starts, strict=True):
+    observations: Observations, features: FeatureMap, warm_starts: Mapping[str, WarmStart | None]
+) -> dict[str, Surrogate]:
+    """Fit one surrogate to the slack -c of each constraint, on the trials that report it.
+
+    Returns:
+        The models by their names.
+    """
+    models = {}
+    for constraint, values in observations.reported_constraints.items():
         known = np.isfinite(values)
-        slack = -values[known]
-        models.append(
-            Surrogate.fit(
-                observations.X[known],
-                slack,
-                features,
-                transform=OutputTransform.fit_slack(slack),
-                warm_start=warm_start,
-            )
+        slack, name = -values[known], f"Constraint {constraint}"
+        models[name] = Surrogate.fit(
+            observations.X[known],
+            slack,
+            features,
+            transform=OutputTransform.fit_slack(slack),
+            warm_start=warm_starts.get(name),
         )
-    return tuple(models)
+    return models
 
 
 def _acquisition(models: Models, options: Options) -> Feasibility | ConstrainedAcquisition:

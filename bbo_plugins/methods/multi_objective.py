@@ -95,7 +95,6 @@ def suggest(
             noise only. At least one point is evaluated.
         rng: Source of randomness of the candidate points, and of the weights of many objectives.
         options: As for one objective; of no effect are the acquisition function and its ``beta``.
-            The fits to continue are those of the objectives, then those of the constraints.
 
     Returns:
         The point, of shape (d,), and what the next step's fits start from. Its expected gain is a
@@ -160,14 +159,10 @@ def _suggest_combined(
 ) -> Suggestion:
     """Maximize the acquisition function of one objective, combined of those that vary.
 
-    The fit of the combined objective is stored as that of each.
+    The fit of the combined objective is stored as that of the first.
     """
     combined = combine([objectives[j] for j in varying], rng)
-    k = len(objectives)
-    of_one = replace(options, warm_starts=(*options.warm_starts[:1], *options.warm_starts[k:]))
-    suggestion = gp_bo.suggest(space, combined, rng=rng, options=of_one)
-    fits = suggestion.warm_starts
-    return replace(suggestion, warm_starts=(*fits[:1] * k, *fits[1:]))
+    return gp_bo.suggest(space, combined, rng=rng, options=options)
 
 
 def _suggest_by_models(

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.candidates import far_apart, shifted_sobol
 from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
 from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.errors import reason_of
-from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD, median_of
 from bbo_plugins.methods.learning_curves import predict_finals
 from bbo_plugins.space.search_space import keys_of
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbo_plugins.acquisition.validity import ValidityStarts
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.methods.learning_curves import LearningCurve
@@ -62,6 +60,8 @@ class Observations:
             them, NaN where unknown, shape (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
+        constraint_names: Names of the m constraints, in whose models' names they are; empty for
+            their numbers.
         has_value: False for a point whose value says nothing, so that it teaches at most the
             constraints, shape (n,); None if all have one.
         failed: Points at which an evaluation failed, shape (f, d), or None.
@@ -83,6 +83,7 @@ class Observations:
     pending: FloatArray
     noise_variance: FloatArray | None = None
     constraints: FloatArray | None = None
+    constraint_names: tuple[str, ...] = ()
     has_value: NDArray[np.bool_] | None = None
     failed: FloatArray | None = None
     progress: FloatArray | None = None
@@ -181,11 +182,13 @@ class Observations:
         return n_points == n_pairs <= len(keys) - least
 
     @property
-    def reported_constraints(self) -> list[FloatArray]:
-        """The values (n,) of each constraint that at least one trial reports."""
+    def reported_constraints(self) -> dict[str, FloatArray]:
+        """The values (n,) of each constraint that at least one trial reports, by its name."""
         if self.constraints is None:
-            return []
-        return [column for column in self.constraints.T if np.isfinite(column).any()]
+            return {}
+        names = self.constraint_names or [str(j) for j in range(self.constraints.shape[1])]
+        columns = zip(names, self.constraints.T, strict=True)
+        return {name: column for name, column in columns if np.isfinite(column).any()}
 
     @property
     def violated(self) -> NDArray[np.bool_]:
@@ -202,7 +205,7 @@ class Observations:
         With constraints others may be, too, as long as none is complete. A trial that reports some
         constraints is judged by those, one that reports none is not feasible.
         """
-        columns = self.reported_constraints
+        columns = [*self.reported_constraints.values()]
         if not columns:
             return self.complete
         counts = self.complete if self.complete.any() else ~self.complete
@@ -217,7 +220,8 @@ class Observations:
         This holds if no constraint varies, and either no point is feasible or all values are equal.
         But if most points failed, those with a value show where to search.
         """
-        columns = [column[np.isfinite(column)] for column in self.reported_constraints]
+        reported = self.reported_constraints.values()
+        columns = [column[np.isfinite(column)] for column in reported]
         if not len(self.y) or any(column.min() < column.max() for column in columns):
             return False
         if columns and not self.eligible.any():
@@ -273,12 +277,14 @@ class Observations:
             clearance=clearance_of(avoided, self.X, space, noisy=noisy),
         )
 
-    def validities(self, features: FeatureMap, warm_starts: ValidityStarts) -> Validities:
+    def validities(
+        self, features: FeatureMap, warm_starts: Mapping[str, WarmStart | None]
+    ) -> Validities:
         """Return the models of where evaluations return a final value, none if all of them did.
 
         Args:
             features: The kernel's feature map, without a trend.
-            warm_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
+            warm_starts: What the latest fits left, by the models' names.
         """
         if self.are_final:
             return Validities()
@@ -525,28 +531,6 @@ def _are_far_worse(X: FloatArray, y: FloatArray, least: int) -> NDArray[np.bool_
     return is_far
 
 
-def far_apart(columns: FloatArray, known: FloatArray, count: int) -> IntArray:
-    """Return indices (count,), each of the point farthest from ``known`` and those before it.
-
-    Args:
-        columns: Feature columns of the points to choose among, shape (m, D), m >= count.
-        known: Feature columns of points that are there already, shape (k, D).
-        count: How many to choose; no index occurs twice.
-    """
-    chosen = np.empty(count, dtype=np.int64)
-    if not count:
-        return chosen
-    to_nearest = np.full(len(columns), np.inf)
-    if len(known):
-        to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
-    for i in range(count):
-        chosen[i] = farthest = int(to_nearest.argmax())
-        gaps = np.square(columns - columns[farthest]).sum(axis=1)
-        np.minimum(to_nearest, gaps, out=to_nearest)
-        to_nearest[chosen[: i + 1]] = -1.0
-    return chosen
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrialHistory:
     """A study's configurations except the one to be suggested, start-up included, one per row.
@@ -611,9 +595,8 @@ class Suggestion:
 
     Attributes:
         x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For each model, the objective's first, what its next fit starts from; each has
-            a ``to_json``. Those of models that are not used in every step come last.
-        validity_starts: The same of the models of where evaluations return a final value, by name.
+        warm_starts: What the next fit of each model starts from, by the model's name; each has a
+            ``to_json``.
         notes: Fallbacks taken, in words; empty when all went well.
         expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
             transformed targets; None without a model.
@@ -622,8 +605,7 @@ class Suggestion:
     """
 
     x: FloatArray
-    warm_starts: tuple[Any, ...] = ()
-    validity_starts: Mapping[str, WarmStart] = field(default_factory=dict)
+    warm_starts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     expected_gain: float | None = None
     criterion: str | None = None

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bbo_plugins.methods.observations import far_apart
+from bbo_plugins.acquisition.candidates import far_apart
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap

@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo, multi_objective
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.gp_bo import (
     COSINES_USED,
-    MARGINAL_NAMES,
     NAMES_WITH_COSINES,
     Options,
     can_be_local,
@@ -196,22 +194,12 @@ class BBOSampler(ModelSampler):
         if not several and _is_by_network(space, snapshot.history, snapshot.index):
             return self._suggest_by_network(snapshot, rng)
         options = self.model_options if several else self._options_of_turn(snapshot)
-        n_models = len(snapshot.objectives) + len(snapshot.constraints)
-        stored = snapshot.latest_fits(MARGINAL_NAMES)[:n_models]
-        fits = tuple(map(WarmStart.from_json, stored))
-        validity_starts = snapshot.validity_starts
-        options = replace(options, warm_starts=fits, validity_starts=validity_starts)
-        if options.cosines:
-            stored = snapshot.latest_fits(NAMES_WITH_COSINES)[n_models:]
-            of_cosines = tuple(map(WarmStart.from_json, stored))
-            options = replace(options, cosines_start=next(iter(of_cosines), None))
-            fits += of_cosines
-        fits += tuple(validity_starts.values())
+        options = replace(options, warm_starts=snapshot.warm_starts)
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
-        return noting_unreadable(step, fits)
+        return noting_unreadable(step, options.warm_starts)
 
     def _options_of_turn(self, snapshot: Snapshot) -> Options:
         space, turn = snapshot.space, snapshot.index % _CYCLE

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
+from bbo_plugins.acquisition.validity import VALIDITY_NAMES
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.go_ucb import algorithm as go_ucb
 from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
@@ -152,10 +153,16 @@ def suggest_by_network(
     snapshot: Snapshot, options: GOUCBOptions, rng: np.random.Generator
 ) -> Suggestion:
     """Return GO-UCB's next point, its fit begun from the stored one."""
-    fits = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
-    options = replace(options, validity_starts=snapshot.validity_starts)
-    step = go_ucb.suggest(snapshot.space, snapshot.observations, options, rng=rng, warm_starts=fits)
-    return noting_unreadable(step, [*fits, *options.validity_starts.values()])
+    starts: dict[str, WarmNetwork | WarmStart | None] = {}
+    for name, fit in snapshot.fits.items():
+        if name.startswith(go_ucb.FIT_NAME):
+            starts[name] = WarmNetwork.from_json(fit)
+        elif name in VALIDITY_NAMES:
+            starts[name] = WarmStart.from_json(fit)
+    step = go_ucb.suggest(
+        snapshot.space, snapshot.observations, options, rng=rng, warm_starts=starts
+    )
+    return noting_unreadable(step, starts)
 
 
 def _default_startup(n_trials: int | None) -> int:

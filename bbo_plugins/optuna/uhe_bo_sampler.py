@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL
-from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, MARGINAL_NAMES, Options
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
@@ -207,9 +205,8 @@ class UHEBOSampler(ModelSampler):
             return constant
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
-        fits = snapshot.latest_fits(MARGINAL_NAMES)
-        stored = WarmStart.from_json(fits[0]) if fits else None
-        estimate = stored.hyperparameters(len(snapshot.space)) if stored else None
+        fit = snapshot.warm_starts.get(MARGINAL.name)
+        estimate = fit.hyperparameters(len(snapshot.space)) if fit else None
         if not estimate:
             return constant
         # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
@@ -238,13 +235,7 @@ class UHEBOSampler(ModelSampler):
         return in_units**2 * shares
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        variant = self._variant()
-        stored = {
-            variant.criterion.name: snapshot.latest_fits([variant.criterion.name]),
-            MARGINAL.name: snapshot.latest_fits(MARGINAL_NAMES),  # alone, if both have this name
-        }
-        fits = {name: tuple(map(WarmStart.from_json, of_one)) for name, of_one in stored.items()}
-        validity_starts = snapshot.validity_starts
+        variant, warm_starts = self._variant(), snapshot.warm_starts
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
@@ -252,11 +243,10 @@ class UHEBOSampler(ModelSampler):
             index=snapshot.index,
             rng=rng,
             options=replace(
-                self.model_options, beta=self._beta_of(snapshot), validity_starts=validity_starts
+                self.model_options, beta=self._beta_of(snapshot), warm_starts=warm_starts
             ),
             n_trials=self._n_trials,
             variant=variant,
-            warm_starts=fits,
         )
         if step.arm == uhe_bo.RANDOM_ARM:
             index = snapshot.index
@@ -272,7 +262,7 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        return noting_unreadable(step, chain(*fits.values(), validity_starts.values()))
+        return noting_unreadable(step, warm_starts)
 
 
 def _checked_beta(

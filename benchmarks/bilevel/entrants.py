@@ -22,7 +22,7 @@ import functools
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -78,7 +78,7 @@ class Campaign:
     seconds: float = 0.0
     declared: int | None = None
     declared_at_end: bool = False
-    warm_starts: Sequence[WarmStart | None] = ()
+    warm_starts: Mapping[str, WarmStart | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Observe each function at its own initial points."""
@@ -113,7 +113,7 @@ class Campaign:
     def model(self) -> BilevelModel:
         """Return models of all functions."""
         model = BilevelModel.fit(self.problem, self.data(), self.warm_starts)
-        self.warm_starts = tuple(function.warm_start for function in model.functions)
+        self.warm_starts = {one.name: one.warm_start for one in model.functions}
         return model
 
     def solution(self) -> Array:

@@ -31,6 +31,7 @@ from tests.oracles.problems import mixed_space, observe, random_points, random_p
 
 if TYPE_CHECKING:
     from bbo_plugins.acquisition.maximize import Exclusions
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
@@ -204,11 +205,11 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
     for one, other in (cold, warm):
         assert np.array_equal(one.x, other.x)
         assert one.notes == other.notes
-        for a, b in zip(one.warm_starts, other.warm_starts, strict=True):
-            assert a.to_json() == b.to_json()
+        for name, fit in one.warm_starts.items():
+            assert fit.to_json() == other.warm_starts[name].to_json()
     for name, array in before.items():
         assert np.array_equal(arrays[name], array, equal_nan=array.dtype.kind == "f"), name
-    assert len(cold[0].warm_starts) == 2
+    assert cold[0].warm_starts.keys() == warm[0].warm_starts.keys() == {"Marginal", "Constraint 0"}
 
 
 def test_the_best_point_of_each_branch_is_an_anchor() -> None:
@@ -251,8 +252,9 @@ def test_cosines_are_used_if_the_values_speak_for_them(monkeypatch: pytest.Monke
             assert models.have_cosines is used
             chosen = of_cosines if used else without
             np.testing.assert_allclose(models.means[:, 0], chosen.process.mean_at_observations)
-            stored = [fit.to_json() for fit in models.warm_starts]
-            assert stored == [fit.warm_start.to_json() for fit in (without, of_cosines)]
+            stored = {name: fit.to_json() for name, fit in models.warm_starts.items()}
+            fits = {"Marginal": without, "Cosines": of_cosines}
+            assert stored == {name: fit.warm_start.to_json() for name, fit in fits.items()}
 
 
 def test_each_kernel_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +269,8 @@ def test_each_kernel_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Surrogate, "fit", watched)
     X = np.random.default_rng(5).random((20, 3))
     first, second = (WarmStart(np.full(8, at), np.eye(8), -1.0, 20) for at in (-1.0, -2.0))
-    step(observe(X, smooth(X)), trend=True, cosines=True, warm_starts=[first], cosines_start=second)
+    fits = {"Marginal": first, "Cosines": second}
+    step(observe(X, smooth(X)), trend=True, cosines=True, warm_starts=fits)
     assert starts == {False: first, True: second}
 
 
@@ -288,19 +291,20 @@ def test_a_kernel_with_cosines_that_cannot_be_fitted_is_not_used(
     actual = step(observe(X, smooth(X)), trend=True, cosines=True)
     np.testing.assert_array_equal(actual.x, expected.x)
     assert actual.criterion == "MarginalCosinesNotUsed"
-    assert len(actual.warm_starts) == 1
+    assert actual.warm_starts.keys() == {"Marginal"}
 
 
 def test_a_step_that_uses_no_cosines_is_as_without() -> None:
-    """The same point, bit for bit, and the same fits for the next one, with one more behind."""
+    """The same point, bit for bit, and the same fits for the next one, and one more."""
     X = np.random.default_rng(5).random((50, 3))
     known = observe(X, -np.square(X - 0.4).sum(axis=1))
     tried, without = step(known, trend=True, cosines=True), step(known, trend=True)
     np.testing.assert_array_equal(tried.x, without.x)
     assert tried.expected_gain == without.expected_gain
     assert (tried.criterion, without.criterion) == ("MarginalCosinesNotUsed", "Marginal")
-    fits = [[fit.to_json() for fit in one.warm_starts] for one in (tried, without)]
-    assert fits[0][:-1] == fits[1]
+    assert tried.warm_starts.keys() == {"Marginal", "Cosines"}
+    fits = [one.warm_starts["Marginal"].to_json() for one in (tried, without)]
+    assert fits[0] == fits[1]
 
 
 def test_a_local_step_with_cosines_leaves_the_region_where_a_parameter_has_a_better_minimum() -> (
@@ -329,19 +333,24 @@ def test_trend_is_a_choice_and_the_objective_s() -> None:
     X = np.random.default_rng(5).random((20, 3))
     free = observe(X, smooth(X))
     plain, trend = step(free), step(free, trend=True)
-    assert [len(fit.theta) for fit in plain.warm_starts] == [5]
-    assert [len(fit.theta) for fit in trend.warm_starts] == [8]
+    assert _sizes(plain) == {"Marginal": 5}
+    assert _sizes(trend) == {"Marginal": 8}
     again = step(free, trend=True, warm_starts=trend.warm_starts)
     np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
     bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
-    assert [len(fit.theta) for fit in step(bounded, trend=True).warm_starts] == [8, 5]
+    assert _sizes(step(bounded, trend=True)) == {"Marginal": 8, "Constraint 0": 5}
     unit = Dimension.floats(0.0, 1.0)
     branch = SearchSpace(
         {"kind": Dimension.categorical(["a", "b"]), "x": unit, "z": unit},
         {"x": Split("kind", (0.5,), (False, True))},
     )
     conditional = step(observe(branch.snap(X), smooth(X)), branch, trend=True)
-    assert [len(fit.theta) for fit in conditional.warm_starts] == [5]
+    assert _sizes(conditional) == {"Marginal": 5}
+
+
+def _sizes(suggestion: Suggestion) -> dict[str, int]:
+    """Return how many hyperparameters each model has."""
+    return {name: len(fit.theta) for name, fit in suggestion.warm_starts.items()}
 
 
 def test_a_local_step_stays_around_the_best_mean() -> None:
@@ -474,7 +483,7 @@ def test_points_without_a_model_give_a_random_one_and_a_note() -> None:
     for suggestion in (one, other):
         assert len(suggestion.notes) == 1
         assert "random" in suggestion.notes[0]
-        assert suggestion.warm_starts == ()
+        assert suggestion.warm_starts == {}
     assert not np.array_equal(one.x, other.x)
 
 

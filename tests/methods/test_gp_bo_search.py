@@ -23,6 +23,8 @@ from tests.oracles.problems import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.space.dimension import FloatArray
@@ -136,7 +138,7 @@ def test_finite_space_of_a_deterministic_objective_is_not_repeated(
         }
     )
     X = space.enumerate()[:1]
-    warm: tuple[WarmStart, ...] = ()
+    warm: Mapping[str, WarmStart] = {}
     for seed in range(25):
         suggestion = step(
             observe(X, smooth(X)),
@@ -162,7 +164,7 @@ def test_every_acquisition_finds_the_minimum_of_branin(
         rng = np.random.default_rng(seed)
         X = rng.random((6, 2))
         y = np.array([-branin(x) for x in X])
-        warm: tuple[WarmStart, ...] = ()
+        warm: Mapping[str, WarmStart] = {}
         for _ in range(30):
             suggestion = suggest(
                 space,

@@ -178,7 +178,7 @@ def test_a_step_is_one_with_the_training_subset() -> None:
         gp_bo.suggest(unit_box(2), study, rng=np.random.default_rng(0)) for study in (whole, part)
     )
     np.testing.assert_array_equal(one.x, other.x)
-    assert one.warm_starts[0].n_points == 920
+    assert one.warm_starts["Marginal"].n_points == 920
     assert one.notes == ()
     assert np.linalg.norm(one.x - 0.4) < 0.3
 

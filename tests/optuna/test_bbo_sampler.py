@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.observations import Suggestion
 
 N_STARTUP = 4
@@ -254,11 +253,12 @@ def test_a_kernel_with_cosines_is_tried_in_one_turn_of_six_and_in_more_while_it_
 
     Each fit starts from its kernel's latest.
     """
-    starts: list[list[WarmStart | None]] = []
+    starts: list[dict[str, Any]] = []
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
-        starts.append([*options.warm_starts[:1], options.cosines_start])
+        given = {name: options.warm_starts.get(name) for name in ("Marginal", "Cosines")}
+        starts.append({name: fit.to_json() for name, fit in given.items() if fit is not None})
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
@@ -266,22 +266,21 @@ def test_a_kernel_with_cosines_is_tried_in_one_turn_of_six_and_in_more_while_it_
         monkeypatch.setattr(gp_bo, "_LEAST_GAIN", -math.inf)
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
     study.optimize(objective, n_trials=N_STARTUP + (30 if objective is peaks else 16))
-    usual: list[Any] = []
-    of_cosines: tuple[str | None, Any] = (None, None)
+    latest: dict[str, Any] = {}
+    latest_with_cosines = None
     names = losses(study)
     for n in range(N_STARTUP, len(names)):
         if names[n] == FIT_NAME:
             continue
-        is_tried = n % 6 == 3 or (of_cosines[0] == USED and n % 6 in {0, 5})
+        is_tried = n % 6 == 3 or (latest_with_cosines == USED and n % 6 in {0, 5})
         is_tried &= objective in (peaks, box)
         assert (names[n] in {USED, TRIED}) == is_tried
-        actual = [start and start.to_json() for start in starts.pop(0)]
-        assert actual == [*usual, of_cosines[1] if is_tried else None]
+        assert starts.pop(0) == latest
         proposal = Proposal.from_attributes(study.trials[n].system_attrs)
         assert proposal is not None
-        usual = [proposal.fits[0]]
+        latest |= proposal.fits
         if names[n] != "Marginal":
-            of_cosines = (names[n], proposal.fits[1])
+            latest_with_cosines = names[n]
     if objective is peaks:
         assert {0, 3} <= {n % 6 for n, name in enumerate(names) if name == USED} <= {0, 3, 5}
 

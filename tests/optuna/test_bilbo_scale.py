@@ -71,7 +71,7 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     study.ask(SPACE)
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
-    sizes = [fit["n_points"] for fit in proposal.fits]
+    sizes = [fit["n_points"] for fit in proposal.fits.values()]
     assert len(sizes) == 2
     assert all(0.9 * MAX_MODELED <= size <= MAX_MODELED for size in sizes)
     assert study.trials[-1].system_attrs[BILEVEL_KEY]["reason"] != "fallback"

@@ -87,9 +87,10 @@ def test_models_of_failures_go_on_from_stored_ones(name: str) -> None:
         with one_blas_thread():
             fits, cold = (
                 seen.observations.validities(features, starts).warm_starts
-                for starts in (seen.validity_starts, {})
+                for starts in (seen.warm_starts, {})
             )
-        assert proposal.validity_fits == {model: fit.to_json() for model, fit in fits.items()}
+        stored = {model: proposal.fits[model] for model in ("Failures", "Completion")}
+        assert stored == {model: fit.to_json() for model, fit in fits.items()}
         warm |= {
             model for model in fits if not np.array_equal(fits[model].theta, cold[model].theta)
         }

@@ -247,7 +247,7 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
     for n, given, n_known in zip(counts, starts, n_values, strict=True):
         proposals = [Proposal.from_attributes(one.system_attrs) for one in study.trials[:n]]
         latest = [one for one in proposals if one is not None and one.criterion in names][-1]
-        fits = [] if latest.outliers else [{**latest.fits[0], "n_points": n_known}]
+        fits = [] if latest.outliers else [{**latest.fits["Marginal"], "n_points": n_known}]
         assert [start and start.to_json() for start in given] == fits
         are_none.add(not fits)
     assert are_none == {False, True}
@@ -272,7 +272,11 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
     """The stored fit has to be of these parameters, stretched the same way, and of all values."""
     fit = WarmStart(np.zeros(6), np.eye(6), -1.0, 12)
     proposal = Proposal(
-        {name: 5.0}, (fit.to_json(),), criterion="Marginal", warps=warps, outliers=outliers
+        {name: 5.0},
+        {"Marginal": fit.to_json()},
+        criterion="Marginal",
+        warps=warps,
+        outliers=outliers,
     )
     trials = [*_parabola(12), finished(5.0, 0.0, attributes=proposal.to_attributes())]
     starts: list[list[WarmStart]] = []

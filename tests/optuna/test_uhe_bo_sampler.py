@@ -16,7 +16,6 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.gp import likelihood
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
 from bbo_plugins.optuna.sampling.base import model_generator
@@ -59,15 +58,11 @@ class Parent(UHEBOSampler):
     """A sampler that takes the parent method's steps."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        name = likelihood.MARGINAL.name
         return gp_bo.suggest(
             snapshot.space,
             snapshot.observations,
             rng=rng,
-            options=gp_bo.Options(
-                trend=True,
-                warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())],
-            ),
+            options=gp_bo.Options(trend=True, warm_starts=snapshot.warm_starts),
         )
 
 

@@ -93,7 +93,7 @@ def test_the_model_maximizes_the_papers_bound_with_the_papers_estimate(study: op
         if proposal.arm == RANDOM:
             continue
         assert proposal.criterion == NearestNeighborPseudoData().name
-        fit = WarmStart.from_json(proposal.fits[0])
+        fit = WarmStart.from_json(proposal.fits[proposal.criterion])
         assert fit is not None
         hyperparameters = fit.hyperparameters(2)
         assert hyperparameters is not None

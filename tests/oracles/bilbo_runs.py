@@ -10,7 +10,7 @@ from bbo_plugins.methods.bilbo.algorithm import Query, suggest
 from tests.oracles.bilevel import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.bilbo.model import BilevelProblem, FunctionData
@@ -52,7 +52,7 @@ def run(
     """Query one function per step, or all of them if coupled."""
     data = {name: data_of(np.empty((0, len(problem.space))), []) for name in problem.functions}
     queries: list[Query] = []
-    warm_starts: Sequence[WarmStart | None] = ()
+    warm_starts: Mapping[str, WarmStart | None] = {}
     for t in range(n_queries):
         query = suggest(
             problem,

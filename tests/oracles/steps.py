@@ -42,7 +42,7 @@ def assert_valid(suggestion: Suggestion, space: SearchSpace) -> None:
     assert x.shape == (len(space),)
     assert np.array_equal(space.snap(x[None, :])[0], x)
     space.decode(x)
-    for warm_start in suggestion.warm_starts:
+    for warm_start in suggestion.warm_starts.values():
         assert WarmStart.from_json(json.loads(json.dumps(warm_start.to_json()))) is not None
 
 

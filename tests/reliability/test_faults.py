@@ -404,7 +404,7 @@ def test_thousands_of_constraints(caplog: pytest.LogCaptureFixture) -> None:
     assert_modeled(study, asked)
     stored = stored_of(study.trials[asked.number])
     assert stored is not None
-    assert len(stored.constraints) == 64
+    assert len(stored.fits) == 1 + 64
     snapshot = StudyReader().snapshot(study, study.trials[-1], SPACE, {})
     assert snapshot.observations.constraints is not None
     assert snapshot.observations.constraints[:, -1].tolist() == [-0.5, -0.6, -0.7, -0.8, 1.0]

@@ -40,7 +40,7 @@ def _panel(study: Study) -> Panel:
 
 def _suggested(criterion: str, log_scale: float) -> Proposal:
     fit = WarmStart(np.array([log_scale, 0.0, 0.0]), np.eye(3), -1.0, 5).to_json()
-    return Proposal({"x": 0.5}, (fit,), criterion=criterion)
+    return Proposal({"x": 0.5}, {criterion: fit}, criterion=criterion)
 
 
 def _study(*proposals: Proposal) -> Study:
@@ -86,11 +86,11 @@ def test_other_losses_are_hollow() -> None:
 
 
 def test_a_kernel_with_cosines_leaves_the_line_as_it_is() -> None:
-    """The line is of the usual kernel's estimates, which are stored first in such trials, too."""
+    """The line is of the usual kernel's estimates, which are stored in such trials, too."""
     proposals = []
     for i, name in enumerate(("MarginalCosinesUsed", "Marginal", "MarginalCosinesNotUsed")):
-        usual, other = _suggested(name, float(i)), _suggested(name, 9.0)
-        proposals.append(replace(usual, fits=(*usual.fits, *other.fits)))
+        usual, other = _suggested("Marginal", float(i)), _suggested("Cosines", 9.0)
+        proposals.append(replace(usual, fits={**other.fits, **usual.fits}, criterion=name))
     _, line = _panel(_study(*proposals)).items
     np.testing.assert_allclose(xy(line), [[i, np.exp(i)] for i in range(3)])
 
@@ -132,7 +132,7 @@ def test_arms_of_a_bandit_have_different_marks() -> None:
     proposals = [_suggested("Usual", -0.3 * number) for number in range(4)]
     assert labels(_panel(_study(*proposals))) == ["x"]
     proposals = [replace(one, arm="model") for one in proposals]
-    proposals[2] = replace(proposals[2], arm="random", fits=(), criterion=None)
+    proposals[2] = replace(proposals[2], arm="random", fits={}, criterion=None)
     panel = _panel(_study(*proposals))
     random, model = part(panel, RANDOM_LABEL), part(panel, MODEL_LABEL)
     assert (random.x, model.x) == ([2], [0, 1, 3])

@@ -39,7 +39,7 @@ PLANE: dict[str, BaseDistribution] = {
 def _stored_theta(trial: FrozenTrial) -> list[float]:
     """Return the log hyperparameters in the attributes of ``trial``, read by hand."""
     chunks = [trial.system_attrs[key] for key in sorted(trial.system_attrs) if PREFIX in key]
-    theta: list[float] = json.loads("".join(chunks))["fits"][0]["log_hyperparameters"]
+    theta: list[float] = json.loads("".join(chunks))["models"]["Marginal"]["log_hyperparameters"]
     return theta
 
 
@@ -124,7 +124,8 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
 def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
     """The dense formulas with the θ stored last, though one without cosines is stored, too."""
     study, theta, params = _plane(), [-1.0, -0.5, 0.3, -2.0, -1.5, 0.1, -6.0], {"b": 0.5, "a": 0.5}
-    proposal = Proposal(params, (_fit([0.0] * 7), _fit(theta)), criterion="MarginalCosinesUsed")
+    fits = {"Marginal": _fit([0.0] * 7), "Cosines": _fit(theta)}
+    proposal = Proposal(params, fits, criterion="MarginalCosinesUsed")
     _told(study, params, -0.4, **proposal.to_attributes())
     posterior = _posterior(study)
     X, new = posterior.X, np.random.default_rng(1).random((9, 2))
@@ -143,19 +144,19 @@ def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
 @pytest.mark.parametrize(
     "stored, criterion",
     [
-        ((), None),
-        ((_fit([0.0] * 4),), "Marginal"),
-        (({"log_hyperparameters": "?"},), "Marginal"),
-        ((_fit([0.0] * 4), _fit([0.0] * 7)), "MarginalCosinesNotUsed"),
+        ({}, None),
+        ({"Marginal": _fit([0.0] * 4)}, "Marginal"),
+        ({"Marginal": {"log_hyperparameters": "?"}}, "Marginal"),
+        ({"Marginal": _fit([0.0] * 4), "Cosines": _fit([0.0] * 7)}, "MarginalCosinesNotUsed"),
     ],
 )
-def test_one_fit_where_none_is_stored(stored: tuple[Any, ...], criterion: str | None) -> None:
+def test_one_fit_where_none_is_stored(stored: dict[str, Any], criterion: str | None) -> None:
     """Without a θ that can be read, a fit to the same data.
 
     One of a kernel with cosines that was not used is not.
     """
     posterior = _with_fits(_plane(), stored, criterion)
-    if stored[:1] == (_fit([0.0] * 4),):
+    if stored.get("Marginal") == _fit([0.0] * 4):
         expected = Hyperparameters.from_theta(np.zeros(4), 2)
     else:
         surrogate = Surrogate.fit(posterior.X, -posterior.values, FeatureMap((0, 0)))
@@ -177,7 +178,7 @@ def test_an_estimate_without_noise_is_used_where_the_sampler_states_it(
     """A study that is loaded without its sampler has noise that nobody states, so a fit."""
     study = _plane()
     study.sampler = UHEBOSampler(**options)
-    posterior = _with_fits(study, (_fit([0.0] * 3),), "Marginal")
+    posterior = _with_fits(study, {"Marginal": _fit([0.0] * 3)}, "Marginal")
     if is_used:
         _assert_alike(posterior, Hyperparameters.from_theta(np.zeros(3), 2))
     else:
@@ -185,7 +186,7 @@ def test_an_estimate_without_noise_is_used_where_the_sampler_states_it(
         assert noise > 2.0 * Hyperparameters.from_theta(np.zeros(3), 2).noise_variance
 
 
-def _with_fits(study: Study, stored: tuple[Any, ...], criterion: str | None) -> StudyPosterior:
+def _with_fits(study: Study, stored: dict[str, Any], criterion: str | None) -> StudyPosterior:
     """Return the posterior of the study with one more trial, which stores these fits."""
     params = {"b": 0.5, "a": 0.5}
     proposal = Proposal(params, stored, criterion=criterion)
@@ -204,7 +205,7 @@ def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
     """The posterior is that of the trials the sampler would model, the best of all among them."""
     study = _plane(MAX_MODELED + 50)
     params = {"b": 0.5, "a": 0.5}
-    fits = (_fit([-1.0, 0.0, 0.0, -5.0]),)
+    fits = {"Marginal": _fit([-1.0, 0.0, 0.0, -5.0])}
     _told(study, params, 0.0, **Proposal(params, fits, criterion="Marginal").to_attributes())
     posterior = _posterior(study)
     assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51

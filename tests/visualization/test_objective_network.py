@@ -79,7 +79,7 @@ def test_quantiles_are_the_networks_in_the_objectives_units() -> None:
     posterior = _posterior(study)
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
-    stored = WarmNetwork.from_json(proposal.fits[0])
+    stored = WarmNetwork.from_json(proposal.fits["GO-UCB"])
     assert stored is not None
     values = np.array([trial.value for trial in study.trials])
     expected = NetworkSurrogate.fit(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, smallest_bound
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.bilbo.search import Pair
@@ -125,7 +126,7 @@ def suggest(
     options: Options = DEFAULT_OPTIONS,
     n_initial: int = 3,
     coupled: bool = False,
-    warm_starts: Sequence[WarmStart | None] = (),
+    warm_starts: Mapping[str, WarmStart | None] = MappingProxyType({}),
 ) -> Query:
     """Return the next query, a function of the arguments alone (``rng`` counts by its state).
 
@@ -212,7 +213,7 @@ def query(
         The query.
     """
     trusted = trusted_sets(model, options)
-    make = partial(Query, warm_starts=tuple(one.warm_start for one in model.functions))
+    make = partial(Query, warm_starts={one.name: one.warm_start for one in model.functions})
     anchors = anchors_of(trusted, model.observed)
     pair = None
     if not feasibility_is_open(model):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,7 +34,7 @@ from bbo_plugins.space import SearchSpace
 from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -358,15 +359,14 @@ class BilevelModel:
         cls,
         problem: BilevelProblem,
         data: Mapping[str, FunctionData],
-        warm_starts: Sequence[WarmStart | None] = (),
+        warm_starts: Mapping[str, WarmStart | None] = MappingProxyType({}),
     ) -> BilevelModel:
         """Fit every function's model to its own observations, at least one each.
 
         Args:
             problem: The spaces and the names of the functions.
             data: The observations of each function, by its name.
-            warm_starts: The :attr:`FunctionModel.warm_start` of earlier fits, in the order of the
-                functions.
+            warm_starts: The :attr:`FunctionModel.warm_start` of earlier fits, by the functions.
 
         Returns:
             The models, each conditioned on its pending queries.
@@ -374,7 +374,6 @@ class BilevelModel:
         Raises:
             ValueError: As :meth:`FunctionModel.fit`.
         """
-        starts = dict(zip(problem.functions, warm_starts, strict=False))
         constraints = (*problem.upper_constraints, *problem.lower_constraints)
         models = {
             name: FunctionModel.fit(
@@ -382,7 +381,7 @@ class BilevelModel:
                 data[name],
                 problem.features,
                 is_constraint=name in constraints,
-                warm_start=starts.get(name),
+                warm_start=warm_starts.get(name),
             )
             for name in problem.functions  # Algorithm 1, line 1
         }

@@ -7,8 +7,9 @@ around the best point whose length follows from the order of all values; no stat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,17 +24,17 @@ from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
-from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from bbo_plugins.acquisition.validity import Validity, ValidityStarts
+    from bbo_plugins.acquisition.validity import Validity
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
 
-FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
+FIT_NAME = "GO-UCB"  # name of the objective's network, with which all others' begin
 DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
 _NOISE = 0.03  # estimated variance of standardized targets, from which on they have noise
@@ -53,7 +54,6 @@ class GOUCBOptions:
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. In a space with a continuous parameter, or if
             enough repeats agree, none is in either case.
-        validity_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
     """
 
     n_startup: int
@@ -61,7 +61,6 @@ class GOUCBOptions:
     beta: float = DEFAULT_BETA
     regularization: float | None = None
     deterministic: bool = False
-    validity_starts: ValidityStarts = field(default_factory=dict)
 
 
 def acquisition_of(
@@ -101,7 +100,7 @@ def suggest(
     options: GOUCBOptions,
     *,
     rng: np.random.Generator,
-    warm_starts: Sequence[WarmNetwork | None] = (),
+    warm_starts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Suggestion:
     """Return the next point to evaluate.
 
@@ -113,7 +112,8 @@ def suggest(
         observations: What is known of the study; at least one evaluated point, in their order.
         options: The options.
         rng: Source of randomness of the networks and the candidate points.
-        warm_starts: The :attr:`Suggestion.warm_starts` of the previous step.
+        warm_starts: What the latest fit of each model left (:attr:`Suggestion.warm_starts`), None
+            where that is unreadable.
 
     Returns:
         The point, the state of the fits and the fallbacks taken.
@@ -130,7 +130,7 @@ def _suggest_by_model(
     options: GOUCBOptions,
     *,
     rng: np.random.Generator,
-    warm_starts: Sequence[WarmNetwork | None],
+    warm_starts: Mapping[str, Any],
 ) -> Suggestion:
     """Return the point with the largest bound; arguments as for :func:`suggest`.
 
@@ -142,14 +142,15 @@ def _suggest_by_model(
     data = observations
     if len(observations.y) > training_subset.MAX_MODELED:
         data = training_subset.modeled(observations, features)
-    surrogate, constraints = _fit(data, features, options, rng, warm_starts)
+    networks = _fit(data, features, options, rng, warm_starts)
+    surrogate, *constraints = networks.values()
     region, incumbent = _region(space, observations, surrogate, constraints, options.n_startup)
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
     is_noisy = data.has_known_noise or surrogate.noise_variance >= _NOISE
     if len(observations.pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validities = data.validities(features, options.validity_starts)
+    validities = data.validities(features, warm_starts)
     acquisition = _acquisition(
         data, surrogate, constraints, multiplier, incumbent, validities.weights
     )
@@ -164,13 +165,9 @@ def _suggest_by_model(
             space, unrepeated=unrepeated, accidents=not validities.predicts_failures, noisy=is_noisy
         ),
     )
-    warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
+    fits = {name: model.warm_start for name, model in networks.items()}
     return Suggestion(
-        x,
-        warm_starts,
-        validity_starts=validities.warm_starts,
-        notes=validities.notes,
-        criterion=FIT_NAME,
+        x, {**fits, **validities.warm_starts}, notes=validities.notes, criterion=FIT_NAME
     )
 
 
@@ -179,12 +176,15 @@ def _fit(
     features: FeatureMap,
     options: GOUCBOptions,
     rng: np.random.Generator,
-    warm_starts: Sequence[WarmNetwork | None],
-) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
-    """Fit a network to the objective, and one to each constraint's slack."""
-    slacks, valued = [-values for values in data.reported_constraints], data.valued
-    starts = [*warm_starts, *([None] * (1 + len(slacks)))]
-    surrogate = NetworkSurrogate.fit(
+    warm_starts: Mapping[str, Any],
+) -> dict[str, NetworkSurrogate]:
+    """Fit a network to the objective, and one to each constraint's slack.
+
+    Returns:
+        The networks by their names, the objective's first.
+    """
+    valued, networks = data.valued, {}
+    networks[FIT_NAME] = NetworkSurrogate.fit(
         valued.X,
         valued.y,
         features,
@@ -193,28 +193,26 @@ def _fit(
         regularization=options.regularization,
         noise_variance=valued.noise_variance,
         deterministic=options.deterministic,
-        warm_start=starts[0],
+        warm_start=warm_starts.get(FIT_NAME),
         best=valued.best_feasible,
     )
-    constraints = []
-    for slack, warm_start in zip(slacks, starts[1:], strict=False):
+    for constraint, values in data.reported_constraints.items():
+        slack, name = -values, f"{FIT_NAME} {constraint}"
         known = np.isfinite(slack)
         best = data.best_feasible
         if best is None or not known[best]:
             best = int(np.nanargmin(np.abs(slack)))
-        constraints.append(
-            NetworkSurrogate.fit(
-                data.X[known],
-                slack[known],
-                features,
-                rng=rng,
-                hidden_units=options.hidden_units,
-                warm_start=warm_start,
-                best=int(known[:best].sum()),
-                powers=(1.0,),  # another one would bend the slack at its border
-            )
+        networks[name] = NetworkSurrogate.fit(
+            data.X[known],
+            slack[known],
+            features,
+            rng=rng,
+            hidden_units=options.hidden_units,
+            warm_start=warm_starts.get(name),
+            best=int(known[:best].sum()),
+            powers=(1.0,),  # another one would bend the slack at its border
         )
-    return surrogate, constraints
+    return networks
 
 
 def _region(

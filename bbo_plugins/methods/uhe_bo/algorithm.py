@@ -44,9 +44,8 @@ from bbo_plugins.methods.observations import NO_ARM, Suggestion
 from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.observations import Observations, TrialHistory
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -101,7 +100,6 @@ def suggest(
     options: gp_bo.Options = gp_bo.DEFAULT_OPTIONS,
     variant: Variant = EXPLORE_WHEN_STAGNATED,
     n_trials: int | None = None,
-    warm_starts: Mapping[str, Sequence[WarmStart | None]] | None = None,
 ) -> Suggestion:
     """Return the next point to evaluate.
 
@@ -113,11 +111,10 @@ def suggest(
         history: The study's other trials.
         index: Index of the trial to suggest among those that continue no other one.
         rng: Source of randomness of the arm, the random point and the candidate points.
-        options: Acquisition function and noise; criterion and warm starts are set here.
+        options: Acquisition function, noise and warm starts; the criterion is set here.
         variant: Which parts of the method are on.
         n_trials: Planned number of trials, start-up included, from which T follows; None if
             unknown.
-        warm_starts: The latest :attr:`Suggestion.warm_starts` by the name of their criterion.
 
     Returns:
         The point, of shape (d,), with the arm that was pulled (None if the bandit was not asked)
@@ -136,13 +133,7 @@ def suggest(
     after_random = place == 1 and history.arm_of(index - 1) == RANDOM_ARM
     consistent = after_random or not variant.on_stagnation
     criterion = variant.criterion if consistent else MARGINAL
-    fits = warm_starts or {}
-    options = replace(
-        options,
-        criterion=criterion,
-        warm_starts=fits.get(criterion.name, ()),
-        marginal_start=next(iter(fits.get(MARGINAL.name, ())), None),
-    )
+    options = replace(options, criterion=criterion)
     step = gp_bo.suggest(space, observations, rng=rng, options=options)  # Algorithm 1, lines 15-16
     # Whether the search has stagnated is for the ordinary model to say.
     gain = None if after_random and variant.on_stagnation else step.expected_gain

@@ -40,7 +40,7 @@ from bbo_plugins.acquisition.maximize import CLOSE
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.methods.observations import LATEST_FAILED
-from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
+from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, latest_fits, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import not_among
 from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, is_finite, of_version
@@ -118,14 +118,13 @@ class BilevelTrials(StudySnapshot):
         coupled: Whether a trial observes all functions.
         problem: The problem; fixed parameters are held.
         data: Observations and pending queries of each function.
-        warm_starts: Starts of the next fits in the order of the functions, from the latest
-            proposal; None for one that cannot be read.
+        warm_starts: What the latest fit of each function left; None where that is unreadable.
     """
 
     coupled: bool
     problem: BilevelProblem
     data: dict[str, FunctionData]
-    warm_starts: tuple[WarmStart | None, ...]
+    warm_starts: Mapping[str, WarmStart | None]
 
     @classmethod
     def read(
@@ -158,6 +157,8 @@ class BilevelTrials(StudySnapshot):
         }
         number = asking.number if asking else len(rows)
         latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
+        fits = latest_fits(latest, placed.space.names)
+        warm_starts = {name: WarmStart.from_json(fit) for name, fit in fits.items()}
         data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
         return cls(
             number=number,
@@ -166,7 +167,7 @@ class BilevelTrials(StudySnapshot):
             fixed=fixed,
             problem=reader.problem(fixed),
             data=data,
-            warm_starts=_warm_starts(latest, len(roles.functions)),
+            warm_starts=warm_starts,
             notes=notes_of(
                 clipped=n_infinite,
                 unreadable=sum(row.has_unreadable_proposal for row in latest),
@@ -270,15 +271,6 @@ class _JointPlacement:
             return -row.constraints.get(name, math.nan)
         index = 1 if roles.coupled and name == roles.lower else 0
         return roles.sign(name) * float(row.trial.values[index])
-
-
-def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStart | None, ...]:
-    """Return the fits of the first of these proposals that has one of each function."""
-    for row in latest:
-        fits = () if row.proposal is None else row.proposal.fits
-        if len(fits) == n_functions:
-            return tuple(map(WarmStart.from_json, fits))
-    return ()
 
 
 def names_in_complete(rows: Sequence[TrialRow]) -> set[str]:

@@ -63,7 +63,7 @@ from bbo_plugins.optuna.study.storage import (
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -74,11 +74,11 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS, _MAX_BY_DESIGN = 16, 8  # by the method, then by the space-filling design
 _LAST_ATTEMPT = _MAX_ATTEMPTS + _MAX_BY_DESIGN - 1
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
+_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
@@ -294,7 +294,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         return Proposal.of(
             params,
             snapshot.distributions,
-            fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
+            fits={name: start.to_json() for name, start in suggestion.warm_starts.items()},
             criterion=suggestion.criterion,
             arm=None if suggestion.arm is None else ARMS[suggestion.arm],
             expected_gain=suggestion.expected_gain,
@@ -447,7 +447,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         # What fits one branch is no start for a model of all.
         if visit.whole is None:
             return suggestion
-        return replace(suggestion, warm_starts=(), validity_starts={})
+        return replace(suggestion, warm_starts={})
 
     def _is_started(self, snapshot: Snapshot) -> bool:
         """Return whether the model takes over.
@@ -496,10 +496,6 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         done = snapshot.preprocessing
         return replace(
             super()._proposal_of(snapshot, suggestion, params),
-            validity_fits={
-                name: start.to_json() for name, start in suggestion.validity_starts.items()
-            },
-            constraints=snapshot.constraints,
             warps=snapshot.space.warps,
             outliers=tuple(sorted(done.outliers)),
             number=snapshot.number if done.outliers else None,
@@ -686,6 +682,8 @@ def _fresh_entropy() -> int:
     return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
 
 
-def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> SuggestionT:
+def noting_unreadable(step: SuggestionT, warm_starts: Mapping[str, object]) -> SuggestionT:
     """Return a suggestion with a note if a stored fit could not be read, so that it is None."""
-    return step if all(warm_starts) else replace(step, notes=(*step.notes, _UNREADABLE_FIT))
+    if all(warm_starts.values()):
+        return step
+    return replace(step, notes=(*step.notes, _UNREADABLE_FIT))

@@ -56,9 +56,7 @@ def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     alone = tuple(one.part(is_inside, snapshot.space) for one in snapshot.objectives)
     if len(alone[0].valued.y) < _LEAST_ALONE:
         return replace(snapshot, space=branch)
-    return replace(
-        snapshot, space=branch, objectives=alone, fits={}, validity_fits={}, whole=snapshot
-    )
+    return replace(snapshot, space=branch, objectives=alone, fits={}, whole=snapshot)
 
 
 def _held(space: SearchSpace, column: int, level: int) -> SearchSpace:

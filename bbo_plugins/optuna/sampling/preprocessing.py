@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
+from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods.gp_bo import MARGINAL_NAMES, objective_name
 from bbo_plugins.methods.input_warping import warps_of
 from bbo_plugins.methods.observations import Observations, failures_with_value, with_values
 from bbo_plugins.methods.outliers import outliers_of
@@ -227,7 +228,7 @@ class Preprocessor:
             if usual is None:
                 return frozenset()
             space, rows, X, values = usual
-            starts = _stored_fits(deciding, space, len(X))[: values.shape[1]]
+            starts = _stored_fits(deciding, space, values)
             found = np.flatnonzero(outliers_of(space, X, values, warm_starts=starts))
             return frozenset(rows[row].number for row in found.tolist())
 
@@ -309,30 +310,33 @@ def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[
     return sorted(complete[:last], key=attrgetter("number"))
 
 
-def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace, n: int) -> list[WarmStart | None]:
-    """Return the latest fits that were stored with one of these trials, of models over ``space``.
+def _stored_fits(
+    rows: Sequence[TrialRow], space: SearchSpace, values: FloatArray
+) -> list[WarmStart | None]:
+    """Return the objectives' latest fits that were stored with one of these trials.
 
-    Those of the objectives come first. The trials have them wherever they are read, so that every
-    process starts from the same. None are returned if outliers were left out of them: they are of
-    other data then.
+    The trials have them wherever they are read, so that every process starts from the same. None
+    are returned if outliers were left out of them: they are of other data then.
 
     Args:
         rows: The trials.
-        space: The search space.
-        n: Number of values of the fit that is to start from them. They are returned as if they were
-            of as many, as a fit that has grown much is checked by one from nothing, and the
-            sampler does that with its own.
+        space: The search space that they have to be of.
+        values: The n values of k objectives that are to be fitted, shape (n, k). The fits are
+            returned as if they were of as many, as one that has grown much is checked by a fit
+            from nothing, and the sampler does that with its own.
     """
+    n, k = values.shape
     for row in reversed(rows):
         if row.origin.criterion not in MARGINAL_NAMES:
             continue
         proposal = row.proposal
-        if proposal is None or not proposal.fits:
+        if proposal is None or MARGINAL.name not in proposal.fits:
             continue
         if proposal.names == space.names and proposal.warps == space.warps:
             if proposal.outliers:
                 return []
-            fits = map(WarmStart.from_json, proposal.fits)
+            stored = [proposal.fits.get(objective_name(MARGINAL, j)) for j in range(k)]
+            fits = map(WarmStart.from_json, stored)
             return [None if fit is None else replace(fit, n_points=n) for fit in fits]
     return []
 

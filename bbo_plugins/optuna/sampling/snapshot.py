@@ -53,8 +53,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.acquisition.validity import VALIDITY_NAMES
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
 from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
 from bbo_plugins.optuna.study.constraints import (
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.acquisition.validity import ValidityStarts
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -107,11 +106,8 @@ class Snapshot(StudySnapshot):
         space: The parameters of the model, those held whose values are fixed for this trial.
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
-        constraints: Names of the constraints whose fits are stored behind the objective's.
         preprocessing: The input warping, the cutoff and the outliers of ``objectives``.
-        fits: JSON forms of the fits to continue, by what they were fitted by, the latest first:
-            those of objectives, constraints and other kernels, in this order.
-        validity_fits: The same of the models of where evaluations return a value, by their names.
+        fits: JSON form of the latest fit of each model, by the model's name.
         history: What suggested the other configurations, and their values.
         finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
@@ -120,10 +116,8 @@ class Snapshot(StudySnapshot):
     index: int
     space: SearchSpace
     objectives: tuple[Observations, ...]
-    constraints: tuple[str, ...]
     preprocessing: Preprocessing
-    fits: Mapping[str, tuple[Any, ...]]
-    validity_fits: Mapping[str, Any]
+    fits: Mapping[str, Any]
     history: TrialHistory
     finished: frozenset[int]
     whole: Snapshot | None = None
@@ -133,14 +127,11 @@ class Snapshot(StudySnapshot):
         """The observations of the first objective, mostly the only one."""
         return self.objectives[0]
 
-    def latest_fits(self, names: Sequence[str]) -> tuple[Any, ...]:
-        """Return the latest of :attr:`fits` with one of these names, none without any."""
-        return next((fits for name, fits in self.fits.items() if name in names), ())
-
     @property
-    def validity_starts(self) -> ValidityStarts:
-        """What the fits of where evaluations return a value start from, None if unreadable."""
-        return {name: WarmStart.from_json(fit) for name, fit in self.validity_fits.items()}
+    def warm_starts(self) -> dict[str, WarmStart | None]:
+        """What the latest fit of each Gaussian process left, None where that is unreadable."""
+        of_processes = {n: fit for n, fit in self.fits.items() if not n.startswith(FIT_NAME)}
+        return {name: WarmStart.from_json(fit) for name, fit in of_processes.items()}
 
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
@@ -341,6 +332,7 @@ def _snapshot(
         y=np.zeros(len(known)),
         complete=np.array([row.complete for row in known], dtype=np.bool_),
         constraints=table if constraints else None,
+        constraint_names=constraints,
         pending=space.stretched(placed.pending(trials.configurations, number)),
         failed=space.stretched(failed) if len(failed) else None,
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
@@ -351,10 +343,7 @@ def _snapshot(
         space,
         preprocessing,
     )
-    constraints, objectives = _with_reported(constraints, objectives)
-    fits, validity_fits = stored_fits(
-        trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
-    )
+    others = (row for row in reversed(trials.rows) if row.number != number)
     return Snapshot(
         number=number,
         index=trials.index(number),
@@ -362,9 +351,7 @@ def _snapshot(
         distributions=placed.distributions,
         fixed=fixed,
         objectives=objectives,
-        constraints=constraints,
-        fits=fits,
-        validity_fits=validity_fits,
+        fits=latest_fits(others, placed.space.names),
         history=trial_history(trials, number),
         finished=_finished(trials),
         preprocessing=preprocessing,
@@ -386,22 +373,6 @@ def _failed(trials: StudyTrials, placed: PlacedTrials) -> FloatArray:
         return failed
     finished = [row for row in trials.configurations if row.state.is_finished()]
     return np.concatenate([failed, placed.refused(finished)])
-
-
-def _with_reported(
-    constraints: tuple[str, ...], objectives: tuple[Observations, ...]
-) -> tuple[tuple[str, ...], tuple[Observations, ...]]:
-    """Return only those of the constraints that an observation reports.
-
-    One that only failed trials report has no model, so that no fit of it is stored.
-    """
-    table = objectives[0].constraints
-    if table is None:
-        return constraints, objectives
-    columns = np.flatnonzero(np.isfinite(table).any(axis=0))
-    kept = table[:, columns] if len(columns) else None
-    names = tuple(constraints[column] for column in columns)
-    return names, tuple(replace(one, constraints=kept) for one in objectives)
 
 
 def _with_values(
@@ -453,46 +424,19 @@ def notes_of(**counts: int) -> dict[str, str]:
     return notes
 
 
-def stored_fits(
-    rows: Sequence[TrialRow],
-    asking: int,
-    names: Sequence[str],
-    constraints: tuple[str, ...],
-    *,
-    n_objectives: int = 1,
-) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
-    """Return what the other trials stored of their fits.
+def latest_fits(latest: Iterable[TrialRow], names: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON form of the latest fit of each model, by the model's name.
 
     Args:
-        rows: The study's trials by number.
-        asking: Number of the trial to leave out.
+        latest: The trials, the latest first.
         names: Parameters that a proposal's model must have had for its fits to be of use.
-        constraints: Names of the constraints; only with the same ones are their fits, and those
-            behind them, of use.
-        n_objectives: How many fits come before those of the constraints.
-
-    Returns:
-        For each criterion, the fits that the highest-numbered trial stored with it; the criterion
-        of the highest-numbered of these trials comes first. Of the models of where evaluations
-        return a value, those of the highest-numbered trial looked at that has any, by their names.
     """
-    latest: dict[str, tuple[Any, ...]] = {}
-    of_validity: dict[str, Any] = {}
-    storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
-    for row in islice(storing, _MAX_RECORDS):
-        if row.origin.criterion in latest:
-            continue  # without reading the whole proposal once more
+    fits: dict[str, Any] = {}
+    for row in islice((row for row in latest if row.has_proposal), _MAX_RECORDS):
         proposal = row.proposal
-        if proposal is None or proposal.criterion is None or proposal.criterion in latest:
-            continue
-        if proposal.names != names:
-            continue
-        known = proposal.validity_fits
-        of_validity = of_validity or {name: known[name] for name in VALIDITY_NAMES if name in known}
-        if proposal.fits:
-            same = proposal.constraints == constraints
-            latest[proposal.criterion] = proposal.fits if same else proposal.fits[:n_objectives]
-    return latest, of_validity
+        if proposal is not None and proposal.names == names:
+            fits = {**proposal.fits, **fits}
+    return fits
 
 
 def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
+from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.observations import failures_with_value, with_infinities_clipped
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
@@ -220,9 +220,9 @@ def _latest_estimate(
     """
     for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
         proposal = row.proposal
-        if proposal is None or proposal.criterion not in MARGINAL_NAMES or proposal.names != names:
+        if proposal is None or proposal.names != names:
             continue
-        fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
+        fit = WarmStart.from_json(proposal.fits.get(MARGINAL.name))
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
             cutoff = -math.inf if proposal.cutoff is None else proposal.cutoff

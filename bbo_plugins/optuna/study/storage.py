@@ -20,12 +20,13 @@ to start from nothing, and a decision to make again; and the outcome does not sa
 has pulled:
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, '
-    bbo_plugins:proposal:1 = '"fits": [...]}'
+    bbo_plugins:proposal:1 = '"models": {"Marginal": {"log_hyperparameters": [...], ...}, ...}}'
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
-survive JSON), for the others the value. A proposal that would be longer than what is read, as of
-some 400 parameters, is stored without its fits; those of the models of failed and of pruned trials
-are left out first.
+survive JSON), for the others the value. ``models`` holds the state of each fit by the model's name,
+so that the next fit of that model can start from it, whatever other models there are by then. A
+proposal that would be longer than what is read, as of some 400 parameters, is stored without the
+last of them.
 """
 
 from __future__ import annotations
@@ -273,9 +274,8 @@ class Proposal:
     Attributes:
         params: Proposed value of each parameter of the relative search space; for a categorical
             one, the index of the choice.
-        fits: JSON forms of the fits to start the next ones from: objective, then constraints, then
-            models that are not used in every step.
-        constraints: Names of the constraints that ``fits`` continues with, in order.
+        fits: JSON forms of the fits to start the next ones from, by the models' names. If they are
+            too long to be stored, the last ones are left out.
         criterion: Name of what the objective's model was fitted by; None without a fit.
         arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
         expected_gain: Improvement the model expected of the trial, in standard deviations of its
@@ -287,14 +287,12 @@ class Proposal:
             another one was added from elsewhere, where the outliers' numbers are of other trials,
             or repeats a failed one.
         cutoff: The value, maximized, below which others counted as failures; None for none.
-        validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
         digests: For each of ``warps``, ``outliers`` and ``cutoff`` that is as the trials decided, a
             digest of what the decision was made of.
     """
 
     params: Mapping[str, float | int]
-    fits: tuple[Any, ...] = ()
-    constraints: tuple[str, ...] = ()
+    fits: Mapping[str, Any] = field(default_factory=dict)
     criterion: str | None = None
     arm: str | None = None
     expected_gain: float | None = None
@@ -303,7 +301,6 @@ class Proposal:
     outliers: tuple[int, ...] = ()
     number: int | None = None
     cutoff: float | None = None
-    validity_fits: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -351,8 +348,7 @@ class Proposal:
         content = {
             "v": _VERSION,
             "params": dict(self.params),
-            "constraints": self.constraints,
-            "fits": self.fits,
+            "models": dict(self.fits) or None,  # earlier versions wrote a list of "fits"
             "loss": self.criterion,  # its name in version 1; another one would orphan stored fits
             "arm": self.arm,
             "expected_gain": self.expected_gain,
@@ -362,14 +358,12 @@ class Proposal:
             "number": self.number if self.outliers else None,
             "cutoff": self.cutoff,
             "digests": dict(self.digests) or None,
-            "validity_fits": dict(self.validity_fits) or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
-        if len(attributes) > MAX_CHUNKS and self.validity_fits:
-            return replace(self, validity_fits={}).to_attributes()
         if len(attributes) > MAX_CHUNKS and self.fits:
-            return replace(self, fits=(), constraints=()).to_attributes()
+            *kept, _ = self.fits.items()
+            return replace(self, fits=dict(kept)).to_attributes()
         return attributes
 
     @classmethod
@@ -384,8 +378,7 @@ class Proposal:
         if content is None:
             return None
         params: Any = content.get("params")
-        fits: Any = content.get("fits")
-        constraints: Any = content.get("constraints")
+        fits: Any = content.get("models", {})
         criterion: Any = content.get("loss")
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
@@ -394,21 +387,18 @@ class Proposal:
         outliers: Any = content.get("outliers", [])
         number: Any = content.get("number")
         cutoff: Any = content.get("cutoff")
-        validity_fits: Any = content.get("validity_fits", {})
         digests: Any = content.get("digests", {})
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(map(is_finite, (*params.values(), *warps.values())))
-            and isinstance(fits, list)
-            and isinstance(validity_fits, dict)
+            and isinstance(fits, dict)
             and isinstance(digests, dict)
-            and isinstance(constraints, list)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
             and all(type(one) is int for one in outliers)
             and (number is None or type(number) is int)
-            and all(isinstance(name, str) for name in constraints + inactive)
+            and all(isinstance(name, str) for name in inactive)
             and (criterion is None or isinstance(criterion, str))
             and (arm is None or arm in ARMS)
             and all(one is None or is_finite(one) for one in (gain, cutoff))
@@ -417,8 +407,7 @@ class Proposal:
             return None
         return cls(
             params=params,
-            fits=tuple(fits),
-            constraints=tuple(constraints),
+            fits=fits,
             criterion=criterion,
             arm=arm,
             expected_gain=gain,
@@ -427,7 +416,6 @@ class Proposal:
             outliers=tuple(outliers),
             number=number,
             cutoff=cutoff,
-            validity_fits=validity_fits,
             digests=digests,
         )
 

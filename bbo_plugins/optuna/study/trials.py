@@ -252,7 +252,7 @@ class TrialRow:
     def proposal_without_fits(self) -> Proposal | None:
         """The same without its fits, which is kept in memory."""
         proposal = self.proposal
-        return None if proposal is None else replace(proposal, fits=(), validity_fits={})
+        return None if proposal is None else replace(proposal, fits={})
 
 
 def never_ran(trial: FrozenTrial) -> bool:

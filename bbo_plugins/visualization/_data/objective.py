@@ -23,7 +23,7 @@ from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.gp_bo import COSINES_USED, DEFAULT_OPTIONS, MARGINAL_NAMES
+from bbo_plugins.methods.gp_bo import COSINES, COSINES_USED, DEFAULT_OPTIONS, MARGINAL_NAMES
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
@@ -100,18 +100,18 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
             continue
         if proposal.params.keys() <= enqueued_params(trial).keys():
             continue
-        names = proposal.names
-        fits, criterion = proposal.fits, proposal.criterion
-        first = fits[0] if fits else None
-        of_cosines = fits[-1] if fits and criterion == COSINES_USED else None
+        names, is_by_cosines = proposal.names, proposal.criterion == COSINES_USED
+        criterion = MARGINAL.name if proposal.criterion in MARGINAL_NAMES else proposal.criterion
+        fit = None if criterion is None else proposal.fits.get(criterion)
+        of_cosines = proposal.fits.get(COSINES) if is_by_cosines else None
         records.append(
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
-                criterion=MARGINAL.name if criterion in MARGINAL_NAMES else criterion,
+                criterion=criterion,
                 names=names,
-                fit=first,
-                hyperparameters=_hyperparameters(first, len(names)),
+                fit=fit,
+                hyperparameters=_hyperparameters(fit, len(names)),
                 of_cosines=_hyperparameters(of_cosines, len(names)),
                 distributions=trial.distributions,
                 warps=proposal.warps,

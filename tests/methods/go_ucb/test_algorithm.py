@@ -35,14 +35,15 @@ def _step(
 ) -> Suggestion:
     """Suggest with a generator of its own and a small network."""
     space = space or unit_box(observations.X.shape[1])
-    warm_starts = options.pop("warm_starts", ())
+    warm_starts = options.pop("warm_starts", {})
     chosen = GOUCBOptions(**{"n_startup": 5, "hidden_units": 6, **options})
     rng = np.random.default_rng(seed)
     suggestion = suggest(space, observations, chosen, rng=rng, warm_starts=warm_starts)
     x = suggestion.x
     assert x.shape == (len(space),)
     np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
-    assert all(WarmNetwork.from_json(w.to_json()) is not None for w in suggestion.warm_starts)
+    for fit in suggestion.warm_starts.values():
+        assert WarmNetwork.from_json(fit.to_json()) is not None
     return suggestion
 
 
@@ -59,7 +60,7 @@ def test_a_constraint_is_modeled_without_a_power() -> None:
     known = observe(X, _hill(X), constraints=constraints)
     options = GOUCBOptions(n_startup=5, hidden_units=6)
     features = FeatureMap.of(unit_box(2))
-    _, (model,) = _fit(known, features, options, np.random.default_rng(0), ())
+    _, model = _fit(known, features, options, np.random.default_rng(0), {}).values()
     assert model.transform.power == 1.0
     best = known.best_feasible
     assert best is not None
@@ -107,7 +108,7 @@ def test_pending_points_count_in_all_networks() -> None:
     X, pending = rng.random((14, 2)), rng.random((3, 2))
     known = replace(observe(X, _hill(X), constraints=X[:, :1] - 0.6), pending=pending)
     options, features = GOUCBOptions(n_startup=5, hidden_units=6), FeatureMap.of(unit_box(2))
-    surrogate, constraints = _fit(known, features, options, rng, ())
+    surrogate, *constraints = _fit(known, features, options, rng, {}).values()
     acquisition = _acquisition(known, surrogate, constraints, 1.0, 0.0, ())
     assert isinstance(acquisition, ConstrainedAcquisition)
     (slack,) = acquisition.feasibility.constraints
@@ -261,15 +262,15 @@ def test_warm_start_is_continued() -> None:
     """The state changes the fit, hence the point; after a round trip through JSON nothing does."""
     X = np.random.default_rng(0).random((30, 3))
     state = _step(observe(X[:25], _hill(X[:25]))).warm_starts
-    stored = [WarmNetwork.from_json(one.to_json()) for one in state]
+    stored = {name: WarmNetwork.from_json(one.to_json()) for name, one in state.items()}
     warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
     np.testing.assert_array_equal(warm.x, again.x)
-    assert warm.warm_starts[0].n_cold == 25
+    assert warm.warm_starts["GO-UCB"].n_cold == 25
 
 
 def test_what_cannot_be_fitted_is_said() -> None:
     """A failure of the linear algebra gives a random point and a note, not an exception."""
     X = np.random.default_rng(0).random((5, 2))
     suggestion = _step(observe(X, _hill(X)), regularization=-1.0)
-    assert suggestion.warm_starts == ()
+    assert suggestion.warm_starts == {}
     assert "random" in suggestion.notes[0]

@@ -80,7 +80,7 @@ def stagnated(number: int = FIRST + 6) -> dict[int, Row]:
 
 def state(step: Suggestion) -> tuple[Any, ...]:
     """Return all of a suggestion that the parent method has too, to be compared."""
-    fits = [json.dumps(warm_start.to_json()) for warm_start in step.warm_starts]
+    fits = {name: json.dumps(fit.to_json()) for name, fit in step.warm_starts.items()}
     return step.x.tolist(), step.expected_gain, fits, step.notes
 
 
@@ -142,20 +142,19 @@ def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
     }
 
     variant = Variant(criterion=loss, explores=False, on_stagnation=False)
-    by_name = {known.name: state for known, state in states.items()}
-    step = ask({}, 0, variant, warm_starts=by_name)
-    for known, marginal, same in (
-        (loss, MARGINAL, True),
-        (MARGINAL, MARGINAL, False),
-        (loss, loss, not loss.borrows_noise),  # others have no use for it
+    own, ordinary = states[loss][loss.name], states[MARGINAL][MARGINAL.name]
+    both = {loss.name: own, MARGINAL.name: ordinary}
+    step = ask({}, 0, variant, options=gp_bo.Options(warm_starts=both))
+    for starts, same in (
+        (both, True),
+        ({loss.name: ordinary, MARGINAL.name: ordinary}, False),
+        ({loss.name: own}, not loss.borrows_noise),  # others have no use for it
     ):
         parent = gp_bo.suggest(
             unit_box(2),
             DATA,
             rng=np.random.default_rng(0),
-            options=gp_bo.Options(
-                criterion=loss, warm_starts=states[known], marginal_start=states[marginal][0]
-            ),
+            options=gp_bo.Options(criterion=loss, warm_starts=starts),
         )
         assert (state(step) == state(parent)) is same
 
@@ -327,7 +326,7 @@ def explore(
     assert {step.arm for step in steps} == {RANDOM_ARM}
     for step in steps:
         assert (step.warm_starts, step.notes, step.expected_gain, step.criterion) == (
-            (),
+            {},
             (),
             None,
             None,

@@ -136,7 +136,7 @@ def test_beta_is_that_of_theorem_4(horizon: InnerHorizon) -> None:
         study.tell(trial, quadratic(trial.params) + 0.3 * math.sin(1e3 * trial.params["x"]))
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
-    fit = WarmStart.from_json(proposal.fits[0])
+    fit = WarmStart.from_json(proposal.fits["Marginal"])
     assert fit is not None
     noise = math.exp(fit.theta[-1])  # log ℓ (3), log s², log τ₁², log τ₂², log σ²
     beta = math.sqrt(1.0 + 10.0 * 10 * noise)  # the tenth configuration

@@ -91,7 +91,8 @@ def test_ten_thousand_trials(
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
     assert proposal.criterion is not None
-    assert 0.9 * MAX_MODELED <= proposal.fits[0].get("n_points", MAX_MODELED) <= MAX_MODELED
+    fit = proposal.fits[proposal.criterion]
+    assert 0.9 * MAX_MODELED <= fit.get("n_points", MAX_MODELED) <= MAX_MODELED
     study.tell(trial, 1.0)
     fresh = study_of(study.trials, SAMPLERS[name]())
     assert fresh.ask(MIXED).params == study.ask(MIXED).params

@@ -320,22 +320,20 @@ def test_constraints_are_read_in_both_forms() -> None:
         finished(4.0, 1.0, attributes={"constraints": None}),
     )
     snapshot = look(study)
-    assert snapshot.constraints == ("0", "1", "memory")
+    assert snapshot.observations.constraint_names == ("0", "1", "memory")
     nan = math.nan
     expected = [[0.5, -1.0, nan], [-3.0, nan, 2.0], [nan] * 3, [nan] * 3]
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
 
 
 def test_a_constraint_that_only_a_failure_reports_is_none() -> None:
-    """No model is fitted to it, so fits that come after those of constraints keep their place."""
+    """No model is fitted to it."""
     known = [finished(v, v, attributes={"constraints": [-v]}) for v in (1.0, 2.0, 3.0)]
     failure = finished(4.0, -math.inf, attributes={"constraints": [-1.0, -1.0]})
     snapshot = look(study_of(*known, failure))
-    assert snapshot.constraints == ("0",)
-    np.testing.assert_array_equal(snapshot.observations.constraints, [[-1.0], [-2.0], [-3.0]])
-    alone = look(study_of(failure))
-    assert alone.constraints == ()
-    assert alone.observations.constraints is None
+    reported = snapshot.observations.reported_constraints
+    assert {name: values.tolist() for name, values in reported.items()} == {"0": [-1.0, -2.0, -3.0]}
+    assert look(study_of(failure)).observations.reported_constraints == {}
 
 
 def test_infinite_constraints_keep_their_sign() -> None:

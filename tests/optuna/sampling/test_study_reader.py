@@ -153,12 +153,8 @@ def test_fits_of_other_parameters_are_not_continued() -> None:
     """Hyperparameters belong to parameters: other names, other hyperparameters."""
     study = study_of(finished(1.0, 1.0))
     for params, fit in (({"x": 1.0}, "ours"), ({"x": 1.0, "y": 1.0}, "theirs")):
-        validity = {"Failures": fit, "L": fit}
-        proposal = Proposal(params, (fit,), criterion="L", validity_fits=validity)
-        store_proposal(study, ask(study), proposal)
-    seen = look(study)
-    assert seen.fits == {"L": ("ours",)}
-    assert seen.validity_fits == {"Failures": "ours"}  # and no other name
+        store_proposal(study, ask(study), Proposal(params, {"L": fit}, criterion="L"))
+    assert look(study).fits == {"L": "ours"}
 
 
 # --------------------------------------------------------------------------------- held parameters

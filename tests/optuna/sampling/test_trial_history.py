@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
-from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
+from bbo_plugins.optuna.sampling.snapshot import StudyReader, latest_fits, trial_history
 from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader
@@ -53,10 +53,9 @@ def add(
     return study.trials[-1]
 
 
-def fits(study: Study) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
-    """Return the fits that a new trial would continue, and those of validity."""
-    asking = add(study, {})
-    return stored_fits(TrialReader().read(study).rows, asking.number, ("x",), ())
+def fits(study: Study) -> dict[str, Any]:
+    """Return the fits that a new trial would continue."""
+    return latest_fits(reversed(TrialReader().read(study).rows), ("x",))
 
 
 def past(study: Study) -> TrialHistory:
@@ -68,30 +67,30 @@ def past(study: Study) -> TrialHistory:
 # -------------------------------------------------------------------------------------------- fits
 
 
-def test_every_criterion_has_its_own_fits() -> None:
-    """Of each criterion, those of the highest-numbered trial, whether it has finished or not."""
+def test_the_latest_fit_of_each_model_is_continued() -> None:
+    """That of the highest-numbered trial, whether it has finished or not, whatever suggested it."""
     study = optuna.create_study()
-    for criterion, fit, state in [
-        ("A", "a1", TrialState.COMPLETE),
-        ("B", "b1", TrialState.COMPLETE),
-        ("A", "a2", TrialState.FAIL),
-        ("A", "a3", TrialState.RUNNING),
-        ("C", "c1", TrialState.PRUNED),
+    for criterion, stored, state in [
+        ("A", {"A": "a1", "Failures": "f1"}, TrialState.COMPLETE),
+        ("B", {"B": "b1", "Failures": "f2"}, TrialState.COMPLETE),
+        ("A", {"A": "a2"}, TrialState.FAIL),
+        ("A", {"A": "a3"}, TrialState.RUNNING),
+        ("C", {"C": "c1"}, TrialState.PRUNED),
+        (None, {}, TrialState.COMPLETE),
     ]:
-        add(study, record(fits=(fit, "c"), criterion=criterion), state)
-    assert fits(study) == ({"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}, {})
+        add(study, record(fits=stored, criterion=criterion), state)
+    assert fits(study) == {"A": "a3", "B": "b1", "C": "c1", "Failures": "f2"}
 
 
-def test_fits_of_validity_are_the_latest_whatever_suggested_the_trial() -> None:
-    """All of one trial; one without any, by another criterion, hides none."""
+def test_fits_of_long_ago_are_not_continued() -> None:
+    """They are of other data by now."""
     study = optuna.create_study()
-    for criterion, validity_fits in [
-        ("A", {"Failures": "f1", "Completion": "p1"}),
-        ("B", {"Failures": "f2"}),
-        ("C", {}),
-    ]:
-        add(study, record(fits=("fit",), criterion=criterion, validity_fits=validity_fits))
-    assert fits(study)[1] == {"Failures": "f2"}
+    add(study, record(fits={"A": "a", "B": "b"}, criterion="A"))
+    for n in range(63):
+        add(study, record(fits={"A": n}, criterion="A"))
+    assert fits(study) == {"A": 62, "B": "b"}
+    add(study, record(fits={"A": 63}, criterion="A"))
+    assert fits(study) == {"A": 63}
 
 
 # ------------------------------------------------------------------------------ arms, expectations

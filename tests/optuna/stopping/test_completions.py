@@ -57,7 +57,7 @@ def test_the_estimate_is_of_the_scale_that_the_sampler_saw() -> None:
         for k in "ab" * 6:
             params: dict[str, Any] = {"k": k, "x": rng.random()}
             proposal = Proposal.of(
-                params, distributions, fits=(fit,), criterion="Marginal", warps=warps
+                params, distributions, fits={"Marginal": fit}, criterion="Marginal", warps=warps
             )
             stored = proposal.to_attributes()
             add(study, params, 1.0, distributions=distributions, system_attrs=stored)
@@ -77,7 +77,7 @@ def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
         for i in range(12):
             left_out: dict[str, Any] = {"outliers": (2, 5, 7), "cutoff": -10.5}
             proposal = Proposal.of(
-                {"x": i / 12}, distributions, fits=(fit,), criterion=name, **left_out
+                {"x": i / 12}, distributions, fits={"Marginal": fit}, criterion=name, **left_out
             )
             stored = proposal.to_attributes()
             add(study, {"x": i / 12}, float(i), distributions=distributions, system_attrs=stored)
@@ -105,7 +105,7 @@ def test_numbers_of_outliers_are_of_their_own_study(
         proposal = Proposal.of(
             {"x": i / 9},
             distributions,
-            fits=(fit,),
+            fits={"Marginal": fit},
             criterion="Marginal",
             outliers=(2,),
             number=number,
@@ -129,7 +129,7 @@ def test_conditional_parameters_and_estimates_for_them() -> None:
     rng = np.random.default_rng(0)
     for k in "ab" * 6:
         params: dict[str, Any] = {"k": k, f"{k}1": rng.random()}
-        proposal = Proposal.of(params, distributions, fits=(fit,), criterion="Marginal")
+        proposal = Proposal.of(params, distributions, fits={"Marginal": fit}, criterion="Marginal")
         own = {name: distributions[name] for name in params}
         add(study, params, 1.0, distributions=own, system_attrs=proposal.to_attributes())
     first, both = completed_in(study, 1), completed_in(study)

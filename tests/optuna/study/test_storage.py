@@ -46,49 +46,33 @@ def test_choices_that_are_gone_are_left_out() -> None:
 
 
 @given(
-    st.lists(JSON, max_size=4),
-    st.lists(st.text(), max_size=3),
+    st.dictionaries(st.text(), JSON, max_size=4),
     st.dictionaries(st.text(), st.floats(-1e300, 1e300), max_size=5),
     st.none() | st.text(),
     st.none() | st.sampled_from(ARMS),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.lists(st.integers(0), max_size=3),
-    st.dictionaries(st.text(), JSON, max_size=2),
     st.dictionaries(st.text(), st.text(), max_size=2),
 )
 def test_any_proposal_survives_storage(
-    fits: list[Any],
-    constraints: list[str],
+    fits: dict[str, Any],
     params: dict[str, float],
     loss: str | None,
     arm: str | None,
     gain: float | None,
     outliers: list[int],
-    validity_fits: dict[str, Any],
     digests: dict[str, str],
 ) -> None:
     """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
-    proposal = Proposal(
-        params,
-        tuple(fits),
-        tuple(constraints),
-        loss,
-        arm,
-        gain,
-        outliers=tuple(outliers),
-        validity_fits=validity_fits,
-        digests=digests,
-    )
+    proposal = Proposal(params, fits, loss, arm, gain, outliers=tuple(outliers), digests=digests)
     stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
     assert all(len(text) <= 2_047 for text in stored.values())
     back = Proposal.from_attributes({key: json.loads(text) for key, text in stored.items()})
     assert back is not None
     assert json.dumps(back.fits) == json.dumps(proposal.fits)
-    assert back.constraints == proposal.constraints
     assert dict(back.params) == params
     assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
     assert back.outliers == tuple(outliers)
-    assert json.dumps(back.validity_fits) == json.dumps(validity_fits)
     assert dict(back.digests) == digests
 
 
@@ -97,17 +81,18 @@ def test_a_proposal_replaces_longer_ones() -> None:
     study = optuna.create_study()
     trial, n_chunks = study._storage.get_trial(study.ask()._trial_id), 0
     for size in (9_000, 3_000, 5_000):
-        proposal = Proposal({"x": float(size)}, fits=("a" * size,))
+        proposal = Proposal({"x": float(size)}, fits={"Marginal": "a" * size})
         n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
         assert Proposal.from_attributes(study.trials[0].system_attrs) == proposal
 
 
 def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
-    """Those of where evaluations return a value first; what is read is what is left."""
-    half = "a" * 300_000
-    both = Proposal({"x": 1.0}, fits=(half,), validity_fits={"Failures": half})
-    assert Proposal.from_attributes(both.to_attributes()) == replace(both, validity_fits={})
-    longer = replace(both, fits=(half, half))
+    """The last ones first; what is read is what is left."""
+    half, whole = "a" * 300_000, "a" * 600_000
+    both = Proposal({"x": 1.0}, fits={"Marginal": half, "Failures": half})
+    kept = replace(both, fits={"Marginal": half})
+    assert Proposal.from_attributes(both.to_attributes()) == kept
+    longer = replace(both, fits={"Marginal": whole, "Failures": half})
     assert Proposal.from_attributes(longer.to_attributes()) == Proposal({"x": 1.0})
 
 
@@ -116,15 +101,15 @@ def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
     [
         "[",
         "x" * 3_000,
-        json.dumps({"v": 2, "params": {}, "fits": [], "constraints": []}),
-        json.dumps({"v": 1, "params": {"x": "far"}, "fits": [], "constraints": []}),
-        json.dumps({"v": 1, "params": {"x": 10**400}, "fits": [], "constraints": []}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": [30.0]}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": {"x": "a"}}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": [True]}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": {"1": 1}}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "validity_fits": [1]}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "digests": ["warps"]}),
+        json.dumps({"v": 2, "params": {}, "inactive": []}),
+        json.dumps({"v": 1, "params": {"x": "far"}, "inactive": []}),
+        json.dumps({"v": 1, "params": {"x": 10**400}, "inactive": []}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "warps": [30.0]}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "warps": {"x": "a"}}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "outliers": [True]}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "outliers": {"1": 1}}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "models": [1]}),
+        json.dumps({"v": 1, "params": {}, "inactive": [], "digests": ["warps"]}),
     ],
 )
 def test_what_is_no_proposal_is_none(text: str) -> None:
