@@ -64,8 +64,9 @@ class BBOSampler(ModelSampler):
     After a space-filling start-up, two of three trials are turns of a Gaussian process, as in
     :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one is the turn
     of a network, as in :class:`~bbo_plugins.optuna.GOUCBSampler`. Both models are fitted to all
-    finished trials, so that each learns from what the other has found. The one that improves on the
-    best value more often takes turns of the other, which keeps a few in order to come back.
+    finished trials, so that each learns from what the other has found. The model that improves on
+    the best value more often takes over turns of the other one, which always keeps a few of its
+    own, so that it can recover.
 
     The Gaussian process goes by the expected improvement. About half of its trials go by an upper
     confidence bound, if there are neither constraints nor conditional parameters nor categories.

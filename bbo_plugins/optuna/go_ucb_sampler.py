@@ -32,11 +32,10 @@ class GOUCBSampler(ModelSampler):
     After a space-filling start-up, each trial is suggested by a network with one hidden layer
     beside a quadratic function, which is fitted to all finished trials, and by the largest value
     that it can take for parameters in a ball around the fitted ones, in a trust region around the
-    best trial. For 10 to 100 parameters and some hundreds of trials. With fewer parameters
-    :class:`~bbo_plugins.optuna.UHEBOSampler` is the better choice, as it searches the whole space;
-    from 10 to 30 it depends on the function, so try both.
-    :mod:`bbo_plugins.methods.go_ucb` has the details, and where they leave the paper (Liu & Wang
-    2023).
+    best trial. For 10 to 100 parameters and some tens to a thousand trials. For an ordinary study
+    :class:`~bbo_plugins.optuna.BBOSampler`, in which this network takes turns with a Gaussian
+    process, is the default choice. :mod:`bbo_plugins.methods.go_ucb` has the details, and where
+    they leave the paper (Liu & Wang 2023).
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
     categorical ones have one input of the network per choice. Parameters that some trials do not

@@ -41,11 +41,13 @@ _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value 
 class UHEBOSampler(ModelSampler):
     """Gaussian-process Bayesian optimization for Optuna that doubts its model when it gets stuck.
 
+    For an ordinary study :class:`~bbo_plugins.optuna.BBOSampler` is the default choice.
+
     After a space-filling start-up, each trial is suggested by a Gaussian process (Matérn-5/2, one
-    length-scale per parameter, for the objective a quadratic trend; hyperparameters by maximum a
-    posteriori) that is fitted to all finished trials, and by the maximum of an acquisition function
-    over the whole mixed search space. Trials running elsewhere, pruned trials, constraints and
-    known noise are accounted for.
+    length-scale per parameter, for the objective a linear, a quadratic and a separable trend;
+    hyperparameters by maximum a posteriori) that is fitted to all finished trials, and by the
+    maximum of an acquisition function over the whole mixed search space. Trials running elsewhere,
+    pruned trials, constraints and known noise are accounted for.
 
     When the model expects next to nothing of its next trial and the latest ones brought nothing,
     UHE-BO (``estimation="uhe"``) checks whether the model itself is wrong: a bandit (EXP3) spends

@@ -3,14 +3,14 @@
 A trial's part in it, by its state:
 
 ========  ========================================================================================
-COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
-          one whose value is infinitely bad, far worse than usual
+COMPLETE  an observation of all objectives, an infinitely good value as the best finite one; but one
+          whose value is infinitely bad, far worse than usual
           (:func:`~bbo_plugins.methods.observations.failures_with_value`) or below a cutoff
           (:mod:`bbo_plugins.methods.penalties`) is as FAIL, unless a
           constraint is violated: then it is an observation of the constraints only; one with an
           outlier (:mod:`bbo_plugins.methods.outliers`) is an evaluated point without a value, whose
           constraints count
-PRUNED    an observation that is not complete, of the value that its training would have come to
+PRUNED    an observation that is not complete, of its predicted final value
           (:mod:`bbo_plugins.methods.learning_curves`); if the others do not tell, of the last
           report, but no better than the lower median of the complete ones; without a report or if
           the last one is not finite, as FAIL; by the same rules as a complete one, too
