@@ -295,7 +295,7 @@ class RegretGapTerminator:
 
     def _made(self, progress: StudyProgress, n: int) -> StoppingRecord:
         """Make the record of the ``n``-th completion."""
-        is_bilevel = any(BILEVEL_KEY in one[0].trial.system_attrs for one in progress.order[:n])
+        is_bilevel = any(BILEVEL_KEY in one[0].trial.system_attrs for one in progress.order)
         completed = None if is_bilevel else progress.completed(n)
         if completed is None:
             # A first trial may lack the parameters of all later ones.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
@@ -18,7 +19,6 @@ from bbo_plugins.visualization._lazy import drawn
 from bbo_plugins.visualization._style import BAND_OPACITY, BLUE, COLORMAP, GRAY, N_CONTOURS
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
@@ -183,12 +183,23 @@ def _draw_axis(axes: Axes, name: Literal["x", "y"], axis: Axis) -> None:
                 text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     elif axis.log:
         axes.set(**{f"{name}scale": "log"})
+        drawn.set_major_locator(_FiniteLogLocator())
+        drawn.set_minor_locator(_FiniteLogLocator(subs="auto"))
         low, high = axis.limits or getattr(axes.dataLim, f"interval{name}").tolist()
         _label_log_axis(drawn, low, high)
     elif axis.whole:
         drawn.set_major_locator(MaxNLocator(integer=True))
     if axis.limits is not None:
         axes.set(**{f"{name}lim": axis.limits})
+
+
+class _FiniteLogLocator(LogLocator):
+    """Matplotlib's own, without the tick that it sets beyond the floats if an axis ends there."""
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        """Return the places of the ticks."""
+        with np.errstate(over="ignore"):
+            return [tick for tick in super().tick_values(vmin, vmax) if tick < math.inf]
 
 
 _PLAIN_RANGE = (1e-3, 1e5)  # numbers that are written out
@@ -204,7 +215,7 @@ def _label_log_axis(axis: XAxis | YAxis, low: float, high: float) -> None:
     plain = _PLAIN_RANGE[0] <= low and high <= _PLAIN_RANGE[1]
     subs = [subs for most, subs in _LABELS.items() if math.log10(high / low) <= most]
     if plain and subs:
-        axis.set_major_locator(LogLocator(subs=subs[0]))
+        axis.set_major_locator(_FiniteLogLocator(subs=subs[0]))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
 

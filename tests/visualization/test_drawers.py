@@ -5,16 +5,19 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from plotly import graph_objects as go
 
 import bbo_plugins.visualization as by_plotly
+from bbo_plugins import BBOSampler, RegretGapTerminator
 from bbo_plugins.visualization import _draw_matplotlib, _draw_plotly
 from bbo_plugins.visualization import matplotlib as by_matplotlib
 from bbo_plugins.visualization._data.panels import (
@@ -43,6 +46,8 @@ from tests.visualization.parts import xy
 from tests.visualization.studies import MIXED, modeled_study
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
 
 X = np.array([1.0, 2.0, 3.0])
@@ -267,3 +272,30 @@ def test_nothing_to_show() -> None:
     assert (figure.layout.title.text, axes.get_title()) == ("title", "title")
     assert not figure.data
     assert not axes.lines
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # by matplotlib's limits
+@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_penalties_as_large_as_a_float_can_be_are_no_error(
+    share: float, sign: float, tmp_path: Path
+) -> None:
+    """Neither their differences nor the ticks of their axes are infinite."""
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        return sign * (sys.float_info.max if x < share else x * x)
+
+    study = optuna.create_study(
+        direction="minimize" if sign > 0.0 else "maximize",
+        sampler=BBOSampler(n_startup_trials=4, seed=0),
+    )
+    study.optimize(objective, 12, callbacks=[RegretGapTerminator(min_n_trials=2, patience=100)])
+    assert sum(abs(trial.value or 0.0) > 1.0 for trial in study.trials) > 1
+    for draw in (by_matplotlib.plot_posterior, by_matplotlib.plot_regret_gap):
+        axes = np.ravel(draw(study))
+        for one in axes:
+            low, high = one.get_ylim()
+            assert math.isfinite(high - low)
+        axes[0].figure.savefig(tmp_path / "plot.png")
+    plt.close("all")

@@ -27,6 +27,7 @@ QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
 _PLAIN = LineStyle()
 _FENCE = 1.5  # interquartile ranges beyond the quartiles, as in a box plot
 MARGIN = 0.05  # of what is shown, beyond its ends on either side
+_LARGEST = 1e300  # in size, of what is shown
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,16 @@ def limits_without_outliers(values: Sequence[float], *, maximize: bool) -> tuple
         low = max(low, limit)
     else:
         high = min(high, limit)
-    margin = MARGIN * ((high - low) or 1.0)
+    return limits_around(low, high)
+
+
+def limits_around(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an axis for values from ``low`` to ``high``, some way beyond them.
+
+    It ends where differences and ticks do not overflow yet.
+    """
+    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (low, high))
+    margin = MARGIN * ((high - low) or max(1.0, 1e-3 * abs(low)))
     return low - margin, high + margin
 
 

@@ -15,13 +15,13 @@ from bbo_plugins.space import Split
 from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from bbo_plugins.visualization._data.panels import (
-    MARGIN,
     Axis,
     Panel,
     Plot,
     Points,
     estimate,
     estimate_labels,
+    limits_around,
     outlier_limit,
 )
 from bbo_plugins.visualization._style import SLICES, SMALL_STAR, TRIALS, opacity
@@ -276,5 +276,4 @@ def _limits(posterior: StudyPosterior, slices: Sequence[_Slice]) -> tuple[float,
         low = max(low, min(limit, *through))
     else:
         high = min(high, max(limit, *through))
-    margin = MARGIN * (high - low)
-    return low - margin, high + margin
+    return limits_around(low, high)
