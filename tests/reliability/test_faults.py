@@ -196,13 +196,14 @@ def test_odd_values_need_no_fallback(
 def test_infinite_values_warn_once(
     name: str, history: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Sampler and terminator say once how they count."""
+    """Sampler and terminator say once how they count, but for a study that it cannot stop."""
     study = study_with(name, INFINITE_HISTORIES[history])
     run(study, 2)
     ask(study)
     evaluate(study)
-    assert len(warnings_in(caplog, "infinite value")) == 2
-    assert len(warnings_but_for_nan(caplog)) == 2
+    expected = 1 if name == BILEVEL else 2
+    assert len(warnings_in(caplog, "infinite value")) == expected
+    assert len(warnings_but_for_nan(caplog)) == expected
 
 
 # --------------------------------------------------------------------------------------- the space
