@@ -14,6 +14,7 @@ from bbo_plugins.optuna import UHEBOSampler, continued_from
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
 from ray.tune.search import Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
@@ -169,6 +170,26 @@ def test_failed_trial_that_is_restarted_under_another_name() -> None:
     search.on_trial_complete("old", result_of(config))
     search.on_trial_result("old", result_of(config))
     assert [t.value for t in trials_of(search)] == [None, None, other["x"], config["x"]]
+
+
+def test_restarted_trials_with_objects_are_known_by_the_rest() -> None:
+    """Ray shows no search the objects that it passes on; without a difference none is taken."""
+    hidden = tune.choice([math.sin, math.cos])
+    space = inject_placeholders({"x": tune.uniform(0.0, 1.0), "f": hidden}, create_resolvers_map())
+    search = make_search(space, points_to_evaluate=[{"x": 0.5, "f": label} for label in "01"])
+    names = ["a", "b", "c"]
+    configs = [suggested(search, name) for name in names]
+    for name in names:
+        search.on_trial_complete(name, error=True)
+    results = [
+        {"loss": 1.0, "training_iteration": 1, "config/x": config["x"], "config/f": math.sin}
+        for config in configs
+    ]
+    search.on_trial_complete("new", results[0])
+    assert states_of(search) == ["FAIL"] * 3
+    search.on_trial_complete("newer", results[2])
+    assert states_of(search) == ["FAIL"] * 3 + ["COMPLETE"]
+    assert trials_of(search)[3].params == trials_of(search)[2].params
 
 
 def test_results_of_an_unknown_trial_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:

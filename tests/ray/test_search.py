@@ -18,6 +18,11 @@ from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.impl.placeholder import (
+    create_resolvers_map,
+    inject_placeholders,
+    resolve_placeholders,
+)
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.ray import BBOSearch
@@ -172,6 +177,34 @@ def test_numbers_of_numpy_are_stored_as_python_has_them(tmp_path: Path) -> None:
         points_to_evaluate=[{"x": np.float32(0.25)}],
     )
     assert suggested(search, "a") == {"x": 0.25}
+
+
+def test_choices_among_what_ray_hides_have_labels(tmp_path: Path) -> None:
+    """A tuner puts placeholders in place of objects, which a storage would change."""
+    hidden = create_resolvers_map()
+    space = {
+        "f": tune.choice([math.sin, None, np.int64(3)]),
+        "n": {"k": tune.choice([{"g": math.cos}, {"g": math.tan}])},
+    }
+    space = inject_placeholders(space, hidden)
+    points = [{"f": "2", "n/k": "1"}, {"f": None, "n": {"k": "0"}}]
+    search = make_search(space, storage=stored_in(tmp_path), points_to_evaluate=points)
+    configs = [suggested(search, trial_id) for trial_id in "ab"]
+    for config in configs:
+        resolve_placeholders(config, hidden)
+    assert configs == [
+        {"f": 3, "n": {"k": {"g": math.tan}}},
+        {"f": None, "n": {"k": {"g": math.cos}}},
+    ]
+    assert [trial.params for trial in trials_of(search)] == [
+        {"f": "2", "n/k": "1"},
+        {"f": None, "n/k": "0"},
+    ]
+    message = r"points_to_evaluate\[0\]\['f'\] must be one of the labels .*Ray hides .* but got 3"
+    with pytest.raises(ValueError, match=message):
+        make_search(space, points_to_evaluate=[{"f": 3}])
+    with pytest.raises(ValueError, match=r"such as tune.uniform\(0, 1\)"):
+        make_search(inject_placeholders({"f": math.sin}, hidden))
 
 
 def test_a_bad_point_is_found_before_the_study_is_made(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ from bbo_plugins.optuna.study.storage import (
 )
 from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite_or_none, listed, reported
-from bbo_plugins.ray.tune.spaces import flattened
+from bbo_plugins.ray.tune.spaces import Constant, flattened, has_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -279,19 +279,28 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         return self._begin_again(trial_id, trial_id)  # Ray resumes it
 
     def _restarted(self, trial_id: str, result: Mapping[str, Any]) -> Trial | None:
-        """Return a new Optuna trial for one that failed and is restarted under another name."""
-        for failed_id in sorted(self._errored):
-            config = self._config_of(self._ot_trials[failed_id])
-            if config and all(
-                CONFIG_PREFIX + path in result and result[CONFIG_PREFIX + path] == value
-                for path, value in config.items()
-            ):
-                return self._begin_again(trial_id, failed_id)
+        """Return a new Optuna trial for one that failed and is restarted under another name.
+
+        Trials that differ in nothing but what Ray hides cannot be told apart, and none is taken.
+        """
+        fitting = [one for one in sorted(self._errored) if self._may_be(one, result)]
+        params = [self._ot_trials[one].params for one in fitting]
+        if params and params.count(params[0]) == len(params):
+            return self._begin_again(trial_id, fitting[0])
         if result and self._once.first_time("unknown", trial_id):
             _logger.warning(
                 "BBOSearch passes over the results of trial %s: it has not suggested it.", trial_id
             )
         return None
+
+    def _may_be(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+        """Return whether a result is of the config of a trial, as far as Ray does not hide it."""
+        config = self._config_of(self._ot_trials[trial_id])
+        return bool(config) and all(
+            CONFIG_PREFIX + path in result
+            and (has_placeholder(value) or Constant(value).find(result[CONFIG_PREFIX + path]))
+            for path, value in config.items()
+        )
 
     def _config_of(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
         """Return a trial's parameters by their path in the config; empty if some are missing."""

@@ -12,6 +12,9 @@ label for each of them, and they have parameters of their own, called by label a
 
 has "model", which is "svm" or "forest", "model/svm/C" and "model/forest/depth". The labels are what
 tells the dicts apart: their only keys, or the values of a constant; else their numbers.
+
+A tuner puts placeholders in place of functions, classes, other objects and numbers of NumPy. No
+storage would return them, so that choices among them have labels as well.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FixedTrial
 from ray.cloudpickle import dumps, loads
+from ray.tune.impl.placeholder import _FunctionResolver, _RefResolver
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import (
     Categorical,
@@ -51,6 +55,7 @@ from bbo_plugins.optuna.study.storage import suggest
 SEPARATOR = "/"
 _DOMAIN = "a domain that can be searched"
 _GRID = "a grid has no place in a sequential search; use tune.choice"
+_PLACEHOLDERS = (_RefResolver.TOKEN, _FunctionResolver.TOKEN)
 
 Suggest: TypeAlias = Callable[[str, BaseDistribution], Any]
 
@@ -312,6 +317,9 @@ Node: TypeAlias = Constant | Parameter | Choice | Tree
 def _rule_of(node: Parameter | Choice) -> str:
     if isinstance(node, Parameter):
         return f"a value of {node.distribution}"
+    if any(isinstance(one, Constant) and has_placeholder(one.value) for one in node.branches):
+        hidden = "as Ray hides objects and numbers of NumPy from search algorithms"
+        return f"one of the labels {list(node.labels.choices)}, {hidden}"
     return f"one of the choices {list(node.labels.choices)}, with what tells it from the others"
 
 
@@ -412,7 +420,8 @@ def _tree(argument: str, space: Any, prefix: str) -> Tree:
 
 def _node(argument: str, name: str, value: Any) -> Node:
     place = f"{argument}[{name!r}]"
-    if isinstance(value, Categorical) and not value.is_grid() and _has_domain(value.categories):
+    is_choice = isinstance(value, Categorical) and not value.is_grid()
+    if is_choice and (_has_domain(value.categories) or has_placeholder(value.categories)):
         return _choice(argument, name, value.categories)
     if isinstance(value, Domain):
         _check_domain(place, value)
@@ -500,7 +509,7 @@ def _is_dict(value: Any) -> bool:
 def example_of_domain(constants: Mapping[str, Any]) -> str:
     """Return a domain to write in place of the first list of constants, for a message."""
     for path, value in constants.items():
-        if isinstance(value, list | tuple) and value:
+        if isinstance(value, list | tuple) and value and not has_placeholder(value):
             is_interval = len(value) == 2 and all(
                 isinstance(end, int | float) and not isinstance(end, bool) for end in value
             )
@@ -572,6 +581,16 @@ def _has_domain(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_has_domain, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_domain, value))
+
+
+def has_placeholder(value: Any) -> bool:
+    """Return whether anything within ``value`` stands for what a tuner puts in its place later."""
+    if isinstance(value, Mapping):
+        return any(map(has_placeholder, value.values()))
+    if not isinstance(value, list | tuple):
+        return False
+    is_one = len(value) == 2 and isinstance(value[0], str) and value[0] in _PLACEHOLDERS
+    return is_one or any(map(has_placeholder, value))
 
 
 def flattened(config: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
