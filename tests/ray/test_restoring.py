@@ -19,6 +19,7 @@ from bbo_plugins.optuna.study.continuations import steps_of
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray.tune.experiment import Trial
+from ray.tune.search import Repeater, SearchGenerator
 
 from bbo_plugins.ray import BBOSearch
 from bbo_plugins.ray.tune.recording import NOT_COUNTED
@@ -163,6 +164,58 @@ def test_search_is_newer_than_its_experiment(tmp_path: Path, is_stored: bool) ->
     # Should Tune know it after all, its results are not lost.
     restored.on_trial_complete("unknown", result_of(configs["unknown"]))
     assert trials_of(restored)[9].value == configs["unknown"]["x"]
+
+
+@pytest.mark.parametrize(
+    "statuses, known, average",
+    [
+        ([Trial.TERMINATED, Trial.RUNNING], "a", None),  # the Repeater will tell
+        ([Trial.ERROR, Trial.PENDING], "a", None),
+        ([Trial.TERMINATED], "a", None),  # the second one is still to be suggested
+        ([Trial.TERMINATED, Trial.TERMINATED], "a", 6.0),  # the Repeater will not
+        ([Trial.TERMINATED, Trial.ERROR], "a", 4.0),
+        ([Trial.RUNNING, Trial.TERMINATED], "", 8.0),
+        ([Trial.TERMINATED, Trial.TERMINATED], "ab", 4.5),
+    ],
+)
+def test_a_trial_of_a_repeater_ends_with_the_average(
+    tmp_path: Path, statuses: list[str], known: str, average: float | None
+) -> None:
+    """Not with the first one's value; of the Repeater's state and Tune's either may be older."""
+    search = make_search()
+    repeater = Repeater(search, repeat=2)
+    for name, _ in zip("ab", statuses, strict=False):
+        repeater.suggest(name)
+    config = {"x": 8.0, "n": {"k": "a"}}
+    _write_experiment(
+        tmp_path, dict(zip("ab", statuses, strict=False)), result_of(config, loss=8.0)
+    )
+    search.save_to_dir(str(tmp_path), "older")
+    for name, loss in zip(known, (4.0, 5.0), strict=False):
+        repeater.on_trial_complete(name, result_of(config, loss=loss))
+    SearchGenerator(repeater).save_to_dir(str(tmp_path), "1")
+    (tmp_path / BBOSearch.CKPT_FILE_TMPL.format("1")).unlink()
+    generator = SearchGenerator(Repeater(BBOSearch(), repeat=2))
+    generator.restore_from_dir(str(tmp_path))
+    (trial,) = trials_of(generator.searcher.searcher)
+    assert trial.value == average
+    assert trial.state is (TrialState.RUNNING if average is None else TrialState.COMPLETE)
+    if average is None:
+        if len(statuses) == 1:
+            generator.searcher.suggest("b")
+        generator.on_trial_complete("b", result_of(config, loss=10.0))
+        assert trials_of(generator.searcher.searcher)[0].value == 7.0
+
+
+def test_a_trial_of_repeats_without_a_value_has_failed(tmp_path: Path) -> None:
+    """All have failed in Tune, and the Repeater does not know."""
+    search = make_search()
+    repeater = Repeater(search, repeat=2)
+    for name in "ab":
+        repeater.suggest(name)
+    _write_experiment(tmp_path, dict.fromkeys("ab", Trial.ERROR), {})
+    SearchGenerator(repeater).save_to_dir(str(tmp_path), "1")
+    assert states_of(restored_from(tmp_path)) == ["FAIL"]
 
 
 def test_search_is_older_than_its_experiment(tmp_path: Path) -> None:

@@ -23,16 +23,19 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
 from ray import cloudpickle
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as RayTrial
-from ray.tune.utils.util import flatten_dict
+from ray.tune.search import Repeater, SearchGenerator
+from ray.tune.utils.util import _load_newest_checkpoint, flatten_dict
 
 from bbo_plugins.optuna.study.continuations import continued_from
 from bbo_plugins.optuna.study.storage import FIXED_PARAMS, as_stored
+from bbo_plugins.ray.tune.conversions import finite_or_none
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch
 
 if TYPE_CHECKING:
@@ -87,23 +90,12 @@ class RestoringSearch(RecordingSearch):
         trials = saved_trials(Path(checkpoint_dir))
         if self._ot_study is None or trials is None:
             return
+        repeats = _repeats(checkpoint_dir) if self._open else {}
         for trial_id in sorted(self._open):
-            trial = trials.get(trial_id)
-            if trial is None:
-                self._give_up(trial_id)
-                fixed = as_stored(self._ot_study, self._ot_trials[trial_id]).system_attrs.get(
-                    FIXED_PARAMS
-                )
-                if fixed is not None:  # Tune will ask for it once more
-                    self._points.insert(0, fixed)
-            elif trial.status == RayTrial.PAUSED:
-                # One that waits may not be continued for long, and must not take a place meanwhile.
-                if continued_from(as_stored(self._ot_study, self._ot_trials[trial_id])) is not None:
-                    self._give_up(trial_id)
-            elif trial.status == RayTrial.ERROR:
-                self.on_trial_complete(trial_id, error=True)
-            elif trial.status == RayTrial.TERMINATED:
-                self.on_trial_complete(trial_id, flatten_dict(trial.last_result))
+            if trial_id in repeats and trial_id in trials:
+                self._settle_repeats(trial_id, repeats[trial_id], trials)
+            else:
+                self._settle(trial_id, trials.get(trial_id))
         forgotten = [trial.number for name, trial in self._own_trials() if name not in trials]
         if forgotten:
             self._leave_out(forgotten)
@@ -113,6 +105,41 @@ class RestoringSearch(RecordingSearch):
                 len(forgotten),
                 NOT_COUNTED + self._owner,
             )
+
+    def _settle(self, trial_id: str, trial: RayTrial | None) -> None:
+        """End an open trial as it has in the experiment."""
+        if trial is None:
+            self._give_up(trial_id)
+            fixed = as_stored(self._ot_study, self._ot_trials[trial_id]).system_attrs.get(
+                FIXED_PARAMS
+            )
+            if fixed is not None:  # Tune will ask for it once more
+                self._points.insert(0, fixed)
+        elif trial.status == RayTrial.PAUSED:
+            # One that waits may not be continued for long, and must not take a place meanwhile.
+            if continued_from(as_stored(self._ot_study, self._ot_trials[trial_id])) is not None:
+                self._give_up(trial_id)
+        elif trial.status == RayTrial.ERROR:
+            self.on_trial_complete(trial_id, error=True)
+        elif trial.status == RayTrial.TERMINATED:
+            self.on_trial_complete(trial_id, flatten_dict(trial.last_result))
+
+    def _settle_repeats(self, trial_id: str, group: Any, trials: Mapping[str, RayTrial]) -> None:
+        """End an open trial with the average of its repeats, unless a ``Repeater`` will.
+
+        The ``Repeater`` will if each repeat that it waits for is under way in the experiment.
+        """
+        awaited = [trials.get(name) for name, score in group._trials.items() if score is None]
+        lost = [trial for trial in awaited if trial is None or trial.is_finished()]
+        if not lost and not group.finished_reporting():
+            return
+        ended = [trial for trial in lost if trial and trial.status == RayTrial.TERMINATED]
+        last = [flatten_dict(trial.last_result).get(self._metric) for trial in ended]
+        scores = [one for one in map(finite_or_none, [*group.scores(), *last]) if one is not None]
+        if scores:
+            self.on_trial_complete(trial_id, {self._metric: fmean(scores)})
+        else:
+            self._give_up(trial_id)
 
     def leave_experiment(self) -> None:
         """Give up the trials of an experiment with which nobody goes on."""
@@ -130,6 +157,13 @@ class RestoringSearch(RecordingSearch):
         self._leave_out([trial.number])
         self._open.discard(trial_id)
         self._errored.add(trial_id)
+
+
+def _repeats(folder: str) -> dict[str, Any]:
+    """Return the groups of trials that a ``Repeater`` averages, by the one that a search knows."""
+    state = _load_newest_checkpoint(folder, SearchGenerator.CKPT_FILE_TMPL.format("*")) or {}
+    groups = state.get(f"name:{Repeater.__name__}", {}).get("_groups", ())
+    return {group.primary_trial_id: group for group in groups}
 
 
 def saved_trials(folder: Path) -> Mapping[str, RayTrial] | None:
