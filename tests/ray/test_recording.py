@@ -15,7 +15,7 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
 from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
-from ray.tune.search import Searcher
+from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
@@ -109,6 +109,38 @@ def test_a_result_without_a_name_is_passed_over() -> None:
     search.on_trial_complete("a", {**result_of(config), None: math.nan})  # type: ignore[dict-item]
     assert states_of(search) == ["COMPLETE"]
     assert None not in trials_of(search)[0].user_attrs
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+@pytest.mark.parametrize("fails", ["a", "b", "ab"])
+def test_the_average_of_a_repeater_counts_if_a_repeat_fails(fails: str) -> None:
+    """Also if the last one does, of which Ray's Repeater says so; if all do there is none."""
+    search = make_search()
+    repeater = Repeater(search, repeat=2)
+    configs = {name: repeater.suggest(name) for name in "ab"}
+    for name, config in configs.items():
+        result = None if name in fails else result_of(config)
+        repeater.on_trial_complete(name, result, error=result is None)
+    assert states_of(search) == ["FAIL" if fails == "ab" else "COMPLETE"]
+    assert trials_of(search)[0].value == (None if fails == "ab" else configs["a"]["x"])
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+def test_a_wrapper_that_does_not_know_the_metric_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Made before the tuner names it, Ray's limiter within a Repeater loses every value."""
+    for arguments, n_warnings in (({}, 1), ({"metric": "loss", "mode": "min"}, 0)):
+        caplog.clear()
+        search = BBOSearch(seed=0, **arguments)
+        repeater = Repeater(ConcurrencyLimiter(search, max_concurrent=2))
+        assert repeater.set_search_properties("loss", "min", SPACE)
+        for name in "ab":
+            repeater.on_trial_complete(name, result_of(repeater.suggest(name)))
+        texts = [record.getMessage() for record in caplog.records]
+        assert ["give metric and mode to BBOSearch" in text for text in texts] == [
+            True
+        ] * n_warnings
 
 
 def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` 
 stopped by another scheduler          PRUNED: a better one had gone on after the same iteration
 ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
                                       if another trial had been trained twice as long by then
-failed for good                       FAIL
+failed for good                       FAIL; one of several repeats that have an average, COMPLETE
 failed, and restarted after that      another Optuna trial with the same parameters
 completed, and continued after that   another one, which names the trial it continues
 lost with a driver that was killed    FAIL, and another one if Tune runs it again after all
@@ -142,7 +142,8 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         found = [result.get(name) for name in metrics]
         values, state = [*map(finite_or_none, found)], TrialState.FAIL
         is_finite = None not in values
-        if error:
+        # What comes with the error of a Repeater's last repeat is the average of the others.
+        if error and not (is_finite and [*result] == metrics):
             self._errored.add(trial_id)
         elif any(one is None for one in found) or (was_stopped and is_finite):
             state = TrialState.PRUNED
@@ -167,7 +168,18 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     def _check_metric(
         self, trial_id: str, trial: Trial | FrozenTrial, result: Mapping[str, Any]
     ) -> None:
-        """Refuse a result without the metric that Ray looks for where nobody has named one."""
+        """Refuse a result without the metric that Ray looks for where nobody has named one.
+
+        A warning says so of one whose name a wrapper, such as a ``Repeater``, did not know.
+        """
+        is_named = any(name in result for name in listed(self._metric))
+        if None in result and not is_named and self._once.first_time("unnamed"):
+            _logger.warning(
+                "BBOSearch: trial %s ended without its %r, as a wrapper such as Repeater does not "
+                "know the metric: give metric and mode to BBOSearch.",
+                trial_id,
+                self._metric,
+            )
         if self._metric != DEFAULT_METRIC or DEFAULT_METRIC in result or not any(reported(result)):
             return
         self._errored.add(trial_id)
