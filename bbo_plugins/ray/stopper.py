@@ -9,12 +9,15 @@ checkpoints contain it, and after a restore it goes on from there.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.trial import create_trial
 from ray.tune.result import DONE
+from ray.tune.search.sample import Categorical, Integer, Quantized
 from ray.tune.stopper import Stopper
 
 from bbo_plugins import errors
@@ -41,7 +44,7 @@ from bbo_plugins.ray.tune.spaces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from optuna.distributions import BaseDistribution
 
@@ -144,14 +147,18 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     With :class:`~bbo_plugins.ray.BBOSearch` there is a better place for the same rule: with
     ``BBOSearch(terminator=RegretGapTerminator())`` no new trial is begun at all.
 
+    Make one for each experiment: a second one with the same stopper would end at once.
+
     Args:
         metric: Name of the result that is optimized.
         mode: "min" or "max".
         space: The search space, as :class:`~bbo_plugins.ray.BBOSearch` takes it: Ray's domains or
             Optuna's distributions in nested dicts, choices among dicts, or a define-by-run
-            function. Constants are ignored. The model covers all parameters that any finished
-            trial had; where one exists is learned from these trials. A function is called with each
-            trial's config, which must have what it asks for under the same names.
+            function. Constants are ignored. Any integer in the range of ``tune.qrandint`` counts,
+            as Ray's search algorithms begin its steps at different ones. The model covers all
+            parameters that any finished trial had; where one exists is learned from these trials. A
+            function is called with each trial's config, which must have what it asks for under the
+            same names.
         threshold: "relative", "median", "auto" (Eq. 7 of the paper; fires when trials are repeated
             more than when the optimum is found), or a positive number in units of the metric; see
             :class:`~bbo_plugins.RegretGapTerminator`.
@@ -342,10 +349,28 @@ def _reader(space: Any) -> Callable[[Any], tuple[dict[str, Any], dict[str, BaseD
     """
     if callable(space):
         return partial(replayed, space)
-    tree = read_space("space", space)
+    try:
+        tree = read_space("space", _without_steps(space))
+    except ValueError as error:
+        remedy = "In the space of a stopper write tune.choice or bounds, or leave the key out."
+        raise ValueError(f"{error} {remedy}") from error
     check_choices_come_back("space", tree.distributions)
     if all(is_single(distribution) for distribution in tree.distributions.values()):
         example = example_of_domain(tree.constants)
         rule = f"a search space with at least one domain of more than one value, {example}"
         raise ValueError(errors.rule_message("space", rule, space))
     return tree.read
+
+
+def _without_steps(space: Any) -> Any:
+    """Return a space without steps between integers, which searches begin at different ones."""
+    if isinstance(space, Mapping):
+        return {name: _without_steps(value) for name, value in space.items()}
+    if isinstance(space, Categorical):
+        space = copy(space)
+        space.categories = [*map(_without_steps, space.categories)]
+    elif isinstance(space, Integer) and isinstance(space.get_sampler(), Quantized):
+        sampler = space.get_sampler().get_sampler()
+        space = copy(space)
+        space.upper, space.sampler = space.upper + 1, sampler
+    return space

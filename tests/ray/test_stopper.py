@@ -152,6 +152,18 @@ def test_configs_without_a_place_do_not_count(
     assert "'kind' is not found" in texts[1]
 
 
+@pytest.mark.parametrize("domain", [tune.qrandint(1, 10, 2), tune.qlograndint(1, 10, 2)])
+def test_integers_between_the_steps_count(domain: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Ray's search draws multiples, and OptunaSearch begins at the lower end; others are out."""
+    space = {"n": domain, "m": tune.choice([{"k": domain}, None])}
+    stopper = RegretGapStopper("loss", "min", space)
+    for n in range(12):
+        stopper(str(n), {"loss": 1.0, "config": {"n": n, "m": {"k": n}}, "done": True})
+    assert len(stopper.history()) == 10
+    assert len(caplog.records) == 1
+    assert domain.upper == 10  # of the user
+
+
 def test_a_metric_that_is_never_there_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Of trials that have ended; once one had it, another may lack it."""
     stopper = _stopper()
@@ -349,6 +361,11 @@ def test_restored_stopper_goes_on() -> None:
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
         ({"space": {"c": tune.choice([1])}}, ValueError, "more than one value"),
         ({"threshold": "cross-validation"}, ValueError, "no cross-validation scores"),
+        (
+            {"space": {"x": SPACE["x"], "g": tune.grid_search([1, 2])}},
+            ValueError,
+            r"space\['g'\] must .* write tune.choice or bounds, or leave the key out",
+        ),
         ({"patience": 0}, ValueError, "patience must be an integer of at least 1"),
         ({"graceful": 1}, TypeError, "graceful must be True or False"),
         ({"patients": 3}, TypeError, r"of RegretGapTerminator, but got \['patients'\]"),

@@ -91,10 +91,7 @@ class Constant:
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is another one."""
-        try:
-            return Found({}, is_whole=True) if bool(value == self.value) else None
-        except ValueError:  # arrays
-            return None
+        return Found({}, is_whole=True) if _are_equal(value, self.value) else None
 
 
 @dataclass(frozen=True)
@@ -115,8 +112,12 @@ class Parameter:
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is not one of them."""
-        if not is_value_of(dimension_of(self.distribution), value):
-            return None
+        dimension = dimension_of(self.distribution)
+        if not is_value_of(dimension, value):
+            choices = getattr(self.distribution, "choices", ())
+            value = next((one for one in choices if _are_equal(one, value)), value)
+            if not is_value_of(dimension, value):
+                return None
         if isinstance(self.distribution, IntDistribution):
             is_on_grid = (value - self.distribution.low) % self.distribution.step == 0
             return Found({self.name: int(value)}, is_whole=True) if is_on_grid else None
@@ -426,7 +427,9 @@ def _node(argument: str, name: str, value: Any) -> Node:
     if isinstance(value, Domain):
         _check_domain(place, value)
         if isinstance(value, Categorical):
-            return Parameter(name, CategoricalDistribution([*map(plain, value.categories)]))
+            value = CategoricalDistribution([*map(plain, value.categories)])
+            _check_comparable(place, value)
+            return Parameter(name, value)
         sampler = value.get_sampler()
         if isinstance(value, Integer) and isinstance(sampler, Quantized):
             return Parameter(name, _quantized(place, value, sampler.q))
@@ -434,6 +437,7 @@ def _node(argument: str, name: str, value: Any) -> Node:
         converted = OptunaSearch.convert_search_space({"value": value})
         return Parameter(name, converted["value"])
     if isinstance(value, BaseDistribution):
+        _check_comparable(place, value)
         return Parameter(name, value)
     _check_constant(place, value)
     return Constant(value)
@@ -562,6 +566,21 @@ def _check_domain(place: str, domain: Domain) -> None:
         raise ValueError(f"{place} must be {_DOMAIN}: {remedy}.")
 
 
+def _check_comparable(place: str, distribution: BaseDistribution) -> None:
+    """Refuse choices of which Optuna cannot find out which one a value is.
+
+    Raises:
+        ValueError: They are arrays, for example.
+    """
+    choices = getattr(distribution, "choices", ())
+    try:
+        for choice in choices:
+            distribution.to_internal_repr(choice)
+    except Exception as error:
+        rule = "a choice of values that can be compared, such as array.tolist() for an array"
+        raise ValueError(errors.rule_message(place, rule, choices)) from error
+
+
 def _check_constant(place: str, value: Any) -> None:
     if isinstance(value, Mapping) and _is_special(value):
         expression = "an expression cannot be modeled; compute it in the trainable"
@@ -581,6 +600,18 @@ def _has_domain(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_has_domain, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_domain, value))
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether values are equal, as some of Ray's searches return them: lists as tuples."""
+    try:
+        return bool(_with_tuples(one) == _with_tuples(other))
+    except ValueError:  # arrays
+        return False
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def has_placeholder(value: Any) -> bool:

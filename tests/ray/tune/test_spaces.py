@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,6 +96,33 @@ def test_what_cannot_be_searched_is_refused(domain: Any, remedy: str) -> None:
     """The message has the parameter's name and what to write instead."""
     with pytest.raises(ValueError, match=rf"space\['outer/p'\] must .*{remedy}"):
         read_space("space", {"ok": tune.uniform(0.0, 1.0), "outer": {"p": domain}})
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution:UserWarning")
+def test_choices_among_arrays_are_refused_with_the_remedy() -> None:
+    """Nobody can tell which of them a value is; Optuna says so of the first trial."""
+    arrays = [np.zeros(2), np.ones(2)]
+    for domain in (tune.choice(arrays), CategoricalDistribution(arrays)):  # type: ignore[arg-type]
+        message = (
+            r"^space\['x'\] must be .* compared, such as array.tolist\(\) for an array, but got"
+        )
+        with pytest.raises(ValueError, match=message):
+            BBOSearch({"x": domain}, "loss", "min")
+        with pytest.raises(ValueError, match=message):
+            RegretGapStopper("loss", "min", {"x": domain})
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution:UserWarning")
+def test_lists_and_tuples_are_equal() -> None:
+    """Ray's HyperOptSearch returns choices among lists as tuples; an equal one comes first."""
+    units = [[8, 8], [16], (16,)]
+    tree = read_space(
+        "space", {"u": tune.choice(units), "v": tune.choice([[[4], 2], tune.uniform(0.0, 1.0)])}
+    )
+    assert tree.read({"u": (8, 8), "v": ((4,), 2)})[0] == {"u": [8, 8], "v": "0"}
+    assert tree.read({"u": (16,), "v": 0.5})[0] == {"u": (16,), "v": "1", "v/1": 0.5}
+    with pytest.raises(ValueError, match=r"config\['u'\] must be a value of"):
+        tree.read({"u": (8,), "v": 0.5})
 
 
 MODELS = {
