@@ -394,9 +394,9 @@ def test_unusable_results_and_restart_of_failed_trials(
     monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
     search = BBOSearch(seed=0, points_to_evaluate=[{"x": x + 0.5} for x in range(5)])
     repaired = tmp_path / "repaired"
-    results = _tuner(
-        tmp_path, evaluate, search=search, n_samples=6, constants={"repaired": str(repaired)}
-    ).fit()
+    # Ray hides the functions from the search.
+    constants = {"repaired": str(repaired), "act": tune.choice([math.sin, math.cos])}
+    results = _tuner(tmp_path, evaluate, search=search, n_samples=6, constants=constants).fit()
     assert results.num_errors == 1
     assert [trial.state.name for trial in _study(search).trials] == [
         "FAIL",
@@ -430,7 +430,7 @@ def test_unusable_results_and_restart_of_failed_trials(
     assert len(results) == 6
     restored = _study(tuner._local_tuner._tune_config.search_alg).trials
     assert len(restored) == 7
-    assert restored[6].params == {"x": 3.5}
+    assert restored[6].params == {"x": 3.5, "act": restored[3].params["act"]}
     assert restored[6].value == 0.25
 
 

@@ -130,9 +130,8 @@ def test_a_wrapper_that_does_not_know_the_metric_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Made before the tuner names it, Ray's limiter within a Repeater loses every value."""
-    for arguments, n_warnings in (({}, 1), ({"metric": "loss", "mode": "min"}, 0)):
+    for search, n_warnings in ((BBOSearch(), 1), (BBOSearch(metric="loss", mode="min"), 0)):
         caplog.clear()
-        search = BBOSearch(seed=0, **arguments)
         repeater = Repeater(ConcurrencyLimiter(search, max_concurrent=2))
         assert repeater.set_search_properties("loss", "min", SPACE)
         for name in "ab":
