@@ -147,7 +147,8 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     With :class:`~bbo_plugins.ray.BBOSearch` there is a better place for the same rule: with
     ``BBOSearch(terminator=RegretGapTerminator())`` no new trial is begun at all.
 
-    Make one for each experiment: a second one with the same stopper would end at once.
+    Make one for each experiment: the same stopper would end a second one at once, or mix the trials
+    of both.
 
     Args:
         metric: Name of the result that is optimized.
