@@ -16,6 +16,7 @@ from bbo_plugins.acquisition.maximize import (
     CLOSE,
     Exclusions,
     TrustRegion,
+    best_allowed,
     clearance_of,
     length_after,
     maximize,
@@ -431,6 +432,17 @@ def test_what_is_near_a_point_to_avoid_follows_from_the_evaluated_ones() -> None
         box, center[0], TrustRegion(center[0], 0.2), avoided=center, clearance=near
     )
     assert 0.02 <= np.linalg.norm(x - center) < CLOSE
+
+
+@pytest.mark.parametrize("value, expected", [(-np.inf, 0.5), (-1.0, 0.9)])
+def test_a_point_without_a_finite_value_is_not_preferred_to_one_near_others(
+    value: float, expected: float
+) -> None:
+    """It may be anywhere; what is near a running trial is known to be good."""
+    space, points = unit_box(1), np.array([[0.5], [0.9]])
+    exclusions = _exclusions(space, avoided=np.array([[0.51]]))
+    values, rng = np.array([1.0, value]), np.random.default_rng(0)
+    assert best_allowed(points, values, exclusions, space, rng) == [expected]
 
 
 def test_a_region_reaches_into_another_branch_from_the_best_known_there() -> None:

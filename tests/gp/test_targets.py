@@ -126,6 +126,12 @@ def test_slacks_keep_their_order_and_their_border(y: FloatArray, a: float) -> No
     assert abs(float(transform.forward(a * y).mean())) < 1e-6
 
 
+def test_most_slacks_may_be_zero() -> None:
+    """As of a constraint that is 0 wherever it is met: the others say what is large."""
+    y = np.array([0.0] * 19 + [-3.0])
+    assert OutputTransform.fit_slack(y).scale == 3.0
+
+
 POWERS = (1.0, 0.5, 0.0)
 
 

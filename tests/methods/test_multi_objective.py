@@ -201,6 +201,16 @@ def test_many_objectives_are_combined_by_random_weights() -> None:
     assert step(space, objectives).x.shape == (2,)
 
 
+def test_many_objectives_without_a_feasible_point_are_combined_by_all() -> None:
+    """The front of all points says what a difference is worth."""
+    space, X = box(12)
+    constraints = 1.0 + X[:, :1]
+    objectives = known(np.random.default_rng(0).random((12, 5)), X, constraints=constraints)
+    assert np.isfinite(combine(objectives, np.random.default_rng(1)).y).all()
+    step(space, objectives)
+    step(space, known(np.ones((12, 2)), X, constraints=constraints))  # all of them are constant
+
+
 def test_huge_known_noise_of_many_objectives_is_no_error() -> None:
     """Such values tell nothing."""
     space, X = box(12)

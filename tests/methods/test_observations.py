@@ -66,8 +66,10 @@ def test_what_matters_under_constraints() -> None:
         known = Observations(**(fields | {"constraints": np.where(infeasible, 1.0, -1.0)[:, None]}))
         assert known.best_feasible == (3 if worst_feasible else 2)
         assert known.center == center
-    outlier = fields | {"constraints": -np.ones((5, 1)), "has_value": y != 1.0}
-    assert Observations(**outlier).center == 6.5
+    for feasible in (np.ones(5, dtype=bool), y == 1.0):  # in the end an outlier alone
+        constraints = np.where(feasible, -1.0, 1.0)[:, None]
+        outlier = fields | {"constraints": constraints, "has_value": y != 1.0}
+        assert Observations(**outlier).center == 6.5
     nowhere = Observations(**(fields | {"constraints": np.ones((5, 1))}))
     free = Observations(**(fields | {"constraints": None}))
     for none in (nowhere, free):

@@ -79,6 +79,16 @@ def test_failures_alone(n: int) -> None:
     assert -12.0 < lowest < math.log(0.6)
 
 
+def test_of_very_many_points_the_nearest_to_failures_are_modeled() -> None:
+    """As many of either label, and the latest of those that failed."""
+    rng = np.random.default_rng(0)
+    valid, failed = rng.random((320, 2)) * [0.8, 1.0], 0.8 + 0.2 * rng.random((210, 2))
+    nearest = np.linalg.norm(valid[:, None] - failed[-200:], axis=2).min(axis=1)
+    kept = valid[np.sort(np.argsort(nearest)[:200])]
+    model = Validity.of(valid, failed, FEATURES)
+    np.testing.assert_array_equal(model.process.X, np.concatenate([kept, failed[-200:]]))
+
+
 @pytest.mark.parametrize("kind", ["logei", "ei", "ucb"])
 def test_expected_gain_has_the_probability_and_not_its_power(
     kind: Literal["logei", "ei", "ucb"],

@@ -185,6 +185,12 @@ def test_what_is_a_failure_is_no_outlier() -> None:
     assert len(seen.observations.valued.y) == 13
 
 
+def test_an_infinitely_good_value_decides_on_nothing() -> None:
+    """Outliers are found as without its trial."""
+    study = study_of(finished(9.9, math.inf), *_parabola())
+    assert look(study).preprocessing.outliers == {7}
+
+
 def test_an_outlier_does_not_teach_what_pruned_trials_would_have_come_to() -> None:
     """The predictions are those of the study without it."""
     trials = []

@@ -347,15 +347,6 @@ def test_copied_trials_continue_none_of_other_parameters() -> None:
     assert {row.params["x"] for row in observed} == {trial.params["x"] for trial in complete}
 
 
-def test_true_is_no_number_of_a_trial() -> None:
-    """A trial with a source that is no number is an ordinary one, although True == 1."""
-    study = optuna.create_study()
-    for number in range(3):
-        _add(study, 0.1 * number, 1.0, user_attrs={CONTINUED_FROM: True} if number == 2 else {})
-    assert continued_from(study.trials[2]) is None
-    assert first_trials(study.trials) == {}
-
-
 def test_threads_continue_nothing_twice() -> None:
     """Four threads share a study; each continuation finds the checkpoint of its source."""
     _, trials = _trained(Training(GROWING), n_trials=60, n_jobs=4)

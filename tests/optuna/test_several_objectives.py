@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from bbo_plugins import InnerHorizon
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.problems.hypervolume import hypervolume
 from tests.optuna.studies import params_of, warnings_in
 
@@ -195,6 +196,23 @@ def test_values_and_noise_are_read_by_objective(caplog: pytest.LogCaptureFixture
     study.sampler = sampler(n_startup_trials=2, noise_func=known)
     study.ask(distributions)
     assert any("noise_func must return" in text for text in warnings_in(caplog))
+
+
+@pytest.mark.parametrize(
+    "returned, expected",
+    [
+        (np.array([0.5, 2.0]), (0.5, 2.0)),
+        (np.array([0.5]), (math.nan, math.nan)),
+        (np.array(0.5), (math.nan, math.nan)),
+    ],
+)
+def test_noise_may_be_an_array(returned: Any, expected: tuple[float, float]) -> None:
+    """As of any function that computes with NumPy."""
+    trial = create_trial(
+        values=[1.0, 2.0], params={"x": 0.5}, distributions={"x": FloatDistribution(0.0, 1.0)}
+    )
+    row = TrialRow.read(trial, signs=(1.0, 1.0), noise_func=lambda _: returned)
+    np.testing.assert_array_equal(row.noise_variances, expected)
 
 
 def test_fits_of_all_objectives_are_continued() -> None:

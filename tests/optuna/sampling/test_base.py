@@ -341,6 +341,18 @@ def test_a_parameter_that_had_one_value_warns_with_the_reason(
     assert "it had one possible value until now" in warning
 
 
+def test_choices_that_are_one_are_drawn_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Optuna takes 1 and True for the same, so there is nothing for a model to suggest."""
+
+    def objective(trial: optuna.Trial) -> float:
+        return trial.suggest_float("x", 0.0, 1.0) + trial.suggest_categorical("c", [1, True])
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
+    study.optimize(objective, n_trials=5)
+    assert {trial.params["c"] for trial in study.trials} == {1}
+    assert not warnings_in(caplog)
+
+
 def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

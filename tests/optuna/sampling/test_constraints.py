@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
@@ -125,7 +126,16 @@ def test_constraints_of_pruned_and_failed_trials() -> None:
 
 @pytest.mark.parametrize(
     "returned, error",
-    [([math.nan], ValueError), (1.0, TypeError), ("1", TypeError), ([10**400], ValueError)],
+    [
+        ([math.nan], ValueError),
+        (1.0, TypeError),
+        ("1", TypeError),
+        ([10**400], ValueError),
+        (["1"], TypeError),
+        ([b"1"], TypeError),
+        ([np.array([1.0])], TypeError),
+        ({1.0: 2.0}, TypeError),
+    ],
 )
 def test_bad_constraints_are_errors(returned: Any, error: type[Exception]) -> None:
     """NaN and what is no sequence of numbers is refused, and no value is stored."""

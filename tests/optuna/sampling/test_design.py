@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution
 
-from bbo_plugins.optuna.sampling.design import design_point
+from bbo_plugins.optuna.sampling.design import design_point, has_choice_without_value
 from bbo_plugins.space import Dimension, SearchSpace
+from tests.optuna.snapshots import look, study_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from optuna.distributions import BaseDistribution
 
     from bbo_plugins.space.dimension import FloatArray
 
@@ -71,3 +77,15 @@ def test_finite_spaces_are_used_up_first() -> None:
     small = SearchSpace({"a": Dimension.integers(0, 1)})
     everything = list(small.enumerate())
     assert point(small, 0, 0, everything)[0] in {0.25, 0.75}
+
+
+@pytest.mark.parametrize("n, counts", [(16, True), (17, False)])
+def test_a_category_of_very_many_choices_does_not_hold_up_the_model(
+    n: int, *, counts: bool
+) -> None:
+    """A start-up that has each of them would never end."""
+    space: dict[str, BaseDistribution] = {"c": CategoricalDistribution([str(i) for i in range(n)])}
+    study = study_of(
+        *[optuna.create_trial(value=1.0, params={"c": c}, distributions=space) for c in "01"]
+    )
+    assert has_choice_without_value(look(study, space)) == counts

@@ -19,7 +19,7 @@ from optuna.samplers import PartialFixedSampler
 
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.preprocessing import digest_of
-from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.storage import PREFIX, Proposal
 from bbo_plugins.optuna.study.trials import TrialRow
 
 if TYPE_CHECKING:
@@ -153,13 +153,26 @@ def test_a_cutoff_that_is_not_in_use_is_not_taken_for_the_decision() -> None:
 
 
 def test_many_workers_find_a_decision_behind_the_proposals_of_others() -> None:
-    """Trials that began before the decision, and end later, say nothing of it."""
+    """Trials that began before it and end later say nothing of it, nor does what is damaged."""
     study = _study("outliers")
     copy = _copied(study, outliers=(2,), number=len(study.trials) - 1)
     for trial in study.get_trials()[-1:] * 20:
         trial.system_attrs = dict(replace(_stored(trial), digests={}).to_attributes())
         copy.add_trial(trial)
+    trial.system_attrs = {f"{PREFIX}0": "["}
+    copy.add_trial(trial)
     assert _next(copy).outliers == (2,)
+
+
+def test_a_fit_that_cannot_be_read_is_no_start_of_a_decision() -> None:
+    """Outliers are found from nothing then."""
+    study = _study("outliers")
+    first, *others, last = study.get_trials()
+    damaged = Proposal(first.params, fits={"Marginal": "damaged"}, criterion="Marginal")
+    first.system_attrs = dict(damaged.to_attributes())
+    copy = optuna.create_study(sampler=BBOSampler(seed=0))
+    copy.add_trials([first, *others])
+    assert _next(copy).outliers == _stored(last).outliers
 
 
 def test_a_decision_with_dependent_ranges_has_those_of_its_time() -> None:

@@ -133,12 +133,13 @@ def test_independent_draws_differ_by_seed_trial_and_name() -> None:
     assert draws == [draw(*key) for key in keys]
 
 
-@pytest.mark.parametrize("n_trials", [0, 6])
-def test_reseeding_changes_what_is_sampled(n_trials: int) -> None:
+@pytest.mark.parametrize("n_trials, random", [(0, False), (6, False), (0, True)])
+def test_reseeding_changes_what_is_sampled(n_trials: int, *, random: bool) -> None:
     """After reseed_rng, independent sampling and model go another way, also in a copy."""
     outcomes = []
     for reseed in (False, True):
-        study = optuna.create_study(sampler=sampler())
+        independent = optuna.samplers.RandomSampler(seed=5) if random else None
+        study = optuna.create_study(sampler=sampler(independent_sampler=independent))
         study.optimize(conditional, n_trials=n_trials)
         if reseed:
             study.sampler.reseed_rng()

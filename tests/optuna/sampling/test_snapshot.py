@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -21,6 +22,7 @@ from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, lo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -125,6 +127,15 @@ def test_a_penalty_where_a_constraint_is_violated_teaches_the_constraint_only() 
     np.testing.assert_array_equal(seen.valued.X, seen.X[:12])
     assert seen.valued.y.tolist() == values
     np.testing.assert_array_equal(seen.still_failed, look(study_of(last)).observations.X)
+
+
+@pytest.mark.parametrize("value", [-math.inf, math.inf])
+def test_infinite_values_that_all_violate_a_constraint(value: float) -> None:
+    """As of a study's first trial: it teaches the constraint, and nothing else is known."""
+    seen = look(study_of(finished(1.0, value, attributes={"constraints": [2.0]}))).observations
+    np.testing.assert_array_equal(seen.constraints, [[2.0]])
+    assert seen.lacks_direction
+    assert not len(seen.still_failed)
 
 
 @pytest.mark.parametrize("size", [1e300, 1e-300])
@@ -308,6 +319,24 @@ def test_parameters_are_those_of_any_complete_trial() -> None:
     assert found["range"] == second["range"]
 
 
+def test_before_a_trial_is_complete_parameters_are_those_that_all_have() -> None:
+    """Each with the same range, of several values."""
+    single = FloatDistribution(1.0, 1.0)
+    spaces: list[dict[str, BaseDistribution]] = [
+        {"same": X, "moves": X, "single": single, "rare": X},
+        {"same": X, "moves": FloatDistribution(0.0, 2.0), "single": single},
+    ]
+    study = study_of(
+        *[
+            optuna.create_trial(
+                state=TrialState.FAIL, params=dict.fromkeys(space, 1.0), distributions=space
+            )
+            for space in spaces
+        ]
+    )
+    assert StudyReader().distributions(study) == {"same": X}
+
+
 # ------------------------------------------------------------------------------------ constraints
 
 
@@ -324,6 +353,18 @@ def test_constraints_are_read_in_both_forms() -> None:
     nan = math.nan
     expected = [[0.5, -1.0, nan], [-3.0, nan, 2.0], [nan] * 3, [nan] * 3]
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
+
+
+def test_stored_constraints_may_be_integers_and_no_numbers() -> None:
+    """As other samplers store what a function returns."""
+    study = study_of(
+        *[
+            finished(1.0, 1.0, attributes={"constraints": constraints})
+            for constraints in ([1, -2], [-1, math.nan], ["far", 10**400])
+        ]
+    )
+    found = [row.constraints for row in TrialReader().read(study).rows]
+    assert found == [{"0": 1.0, "1": -2.0}, {"0": -1.0}, {}]
 
 
 def test_a_constraint_that_only_a_failure_reports_is_none() -> None:
@@ -346,8 +387,11 @@ def test_infinite_constraints_keep_their_sign() -> None:
 # ------------------------------------------------------------------------------------------ noise
 
 
-def test_known_noise_is_asked_once_per_trial() -> None:
-    """The function sees each finished trial once, whatever is asked and for however many spaces."""
+@pytest.mark.parametrize("copies", [False, True])
+def test_known_noise_is_asked_once_per_trial(
+    monkeypatch: pytest.MonkeyPatch, *, copies: bool
+) -> None:
+    """The function sees each finished trial once, for however many spaces; storages may copy it."""
     calls = []
 
     def noise_func(trial: FrozenTrial) -> float:
@@ -355,6 +399,13 @@ def test_known_noise_is_asked_once_per_trial() -> None:
         return 0.25 if trial.number else 0.5
 
     study = study_of(finished(1.0, 1.0), finished(2.0, 1.0), finished(3.0, None, TrialState.FAIL))
+    stored: Any = study._storage.get_all_trials
+    if copies:
+        monkeypatch.setattr(
+            study._storage,
+            "get_all_trials",
+            lambda *args, **kwargs: deepcopy(stored(*args, **kwargs)),
+        )
     reader = StudyReader(noise_func)
     for space in (SPACE, {"x": FloatDistribution(0.0, 20.0)}, SPACE):
         snapshot = look(study, space, reader=reader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -169,6 +169,16 @@ def test_fixed_parameters_are_held() -> None:
     snapshot = StudyReader().snapshot(study, trial, space, {})
     assert snapshot.fixed == {"y": 2.5}
     np.testing.assert_allclose(snapshot.space.snap([[0.9, 0.9]]), [[0.9, 0.25]])
+
+
+@pytest.mark.parametrize("held", [{"unknown": 1.0}, {"y": 99.0}, {"y": "far"}])
+def test_what_is_held_outside_of_the_space_is_no_part_of_it(held: dict[str, Any]) -> None:
+    """Neither a parameter that no trial has, nor a value that its range does not have."""
+    params, ranges = {"x": 1.0, "y": 2.0}, dict.fromkeys("xy", X)
+    study = study_of(optuna.create_trial(value=1.0, params=params, distributions={**ranges}))
+    snapshot = StudyReader().snapshot(study, ask(study), SPACE, held)
+    assert snapshot.fixed == {}
+    assert snapshot.space.names == ("x",)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -87,6 +87,26 @@ def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
         assert np.flatnonzero(completed.has_failed).tolist() == expected
 
 
+def _fit(n_dimensions: int) -> dict[str, Any]:
+    n = n_dimensions + 2
+    return WarmStart(np.log(np.full(n, 0.3)), np.eye(n), -1.0, 12).to_json()
+
+
+@pytest.mark.parametrize(
+    "fits", [{}, {"Marginal": "damaged"}, {"Marginal": {}}, {"Marginal": _fit(2)}]
+)
+def test_an_estimate_that_cannot_be_read_is_looked_past(fits: dict[str, Any]) -> None:
+    """As of a proposal that was too long for its fits; the one before it counts."""
+    study = new_study()
+    for known in [{"Marginal": _fit(1)}, fits]:
+        for i in range(6):
+            proposal = Proposal({"x": 0.5}, known, criterion="Marginal").to_attributes()
+            add(study, {"x": i / 6}, 1.0, distributions={"x": UNIT}, system_attrs=dict(proposal))
+    estimate = completed_in(study).estimate
+    assert estimate is not None
+    np.testing.assert_allclose(estimate.length_scales, 0.3)
+
+
 @pytest.mark.parametrize(
     "number, repeated, expected",
     [(8, None, [2]), (11, None, []), (None, None, [2]), (5, [4, 5], [2]), (5, "damaged", [])],

@@ -101,6 +101,8 @@ def test_finished_and_fixed_trials_are_left_alone() -> None:
         ([1.0, "2.0"], TypeError),
         ([[1.0, 2.0], [3.0, 4.0]], TypeError),
         (3.0, TypeError),
+        ("12", TypeError),
+        (b"12", TypeError),
     ],
 )
 def test_bad_scores_are_refused(scores: Any, error: type[Exception]) -> None:
@@ -109,3 +111,18 @@ def test_bad_scores_are_refused(scores: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="scores must be two to 4096 finite numbers, but got"):
         report_cross_validation_scores(trial, scores)
     assert trial.study.trials[0].system_attrs == {}
+
+
+def test_a_number_is_no_trial() -> None:
+    """The objective has to pass on the trial that it was called with."""
+    not_a_trial: Any = 1
+    with pytest.raises(TypeError, match="trial must be an Optuna trial, but got 1"):
+        report_cross_validation_scores(not_a_trial, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "stored", [[1.0], [1.0] * 4_097, np.ones(4_097), [1.0, "2"], [1.0, math.nan], "12", 3, None]
+)
+def test_what_is_no_scores_is_not_read(stored: Any) -> None:
+    """Optuna's function checks nothing, and any program may write the attribute."""
+    assert scores_of({"terminator:cv_scores": stored}) == ()

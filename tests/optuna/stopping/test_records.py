@@ -14,7 +14,13 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_record
+from bbo_plugins.optuna.stopping.records import (
+    CAPACITY,
+    Settings,
+    StoredRecord,
+    records_of,
+    store_record,
+)
 from bbo_plugins.optuna.study.storage import study_attributes
 from tests.optuna.stopping.studies import (
     PLANE,
@@ -77,6 +83,26 @@ def test_size_is_bounded(threshold: Any) -> None:
     attributes = study_attributes(study)
     assert len(attributes) == CAPACITY + 1
     assert max(len(json.dumps(value)) for value in attributes.values()) < 1_000
+
+
+@pytest.mark.parametrize(
+    "slots, expected",
+    [
+        ([(1, 2), (2, 0)], {1: 2, 2: 0}),
+        ([(1, 7), (4, 0)], {}),
+        ([(3, 1), (2, 1), (1, 0)], {1: 0, 2: 1}),
+    ],
+)
+def test_a_complete_trial_has_one_record(
+    slots: list[tuple[int, int]], expected: dict[int, int]
+) -> None:
+    """Others do not count: of other trials, of more completions than there are, or a second one."""
+    attributes = {
+        f"{SETTINGS.key}:{slot}": StoredRecord(number, StoppingRecord(n_trials=n)).to_json()
+        for slot, (n, number) in enumerate(slots)
+    }
+    found = records_of(attributes, SETTINGS, [0, 1, 2])
+    assert {n: stored.number for n, stored in found.items()} == expected
 
 
 # ---------------------------------------------------------------------------------------- settings

@@ -54,6 +54,16 @@ def test_claim_of_a_dead_worker_runs_out(claim: float, free: bool) -> None:
         assert got == free
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("claim", ["soon", None, [1.0]])
+def test_a_claim_that_is_no_time_is_none(claim: Any) -> None:
+    """A storage may hold anything under a name."""
+    study = optuna.create_study()
+    _set(study, "4711:odd", claim)
+    with StudyLock().held(study) as got:
+        assert got
+
+
 def test_a_dead_worker_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later attempts give up at once, unless it claims again."""
     monkeypatch.setattr(lock, "_PAUSE", 1e-6)

@@ -180,6 +180,30 @@ def test_a_range_that_depends_on_others_counts_as_the_one_that_holds_all(
         assert learned.dependent == ({"x"} if depends else set())
 
 
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (FloatDistribution(1.0, 2.0, log=True), FloatDistribution(-1.0, 2.0)),
+        (IntDistribution(1, 2, log=True), IntDistribution(-1, 2)),
+        (IntDistribution(1, 5), FloatDistribution(0.5, 2.0)),
+        (FloatDistribution(1.0, 2.0), CategoricalDistribution([1.0, 2.0])),
+    ],
+)
+def test_trials_may_disagree_about_a_type_in_any_way(
+    one: BaseDistribution, other: BaseDistribution
+) -> None:
+    """As trials added from another study; there is no range that holds both."""
+    for order in ((one, other), (other, one)):
+        learner = ParameterLearner()
+        for number, distribution in enumerate(order):
+            ranges = {"x": distribution, "y": A}
+            trial = create_trial(params={"x": 1, "y": 0.5}, distributions=ranges, value=0.0)
+            trial.number = number
+            learner.add(trial)
+        assert learner.parameters().disputed == {"x"}
+        assert learner.parameters().distributions == {"y": A}
+
+
 @given(st.permutations(range(12)), st.randoms(use_true_random=False))
 def test_the_order_in_which_ranges_are_read_does_not_matter(order: list[int], rng: Random) -> None:
     """As several processes see trials end in different orders."""

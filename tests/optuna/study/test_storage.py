@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState, create_trial
 
-from bbo_plugins.optuna.study.storage import ARMS, PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.storage import (
+    ARMS,
+    PREFIX,
+    Proposal,
+    joined_chunks,
+    store_proposal,
+    to_chunks,
+)
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
@@ -43,6 +51,7 @@ def test_choices_that_are_gone_are_left_out() -> None:
     proposal = Proposal.of({"x": 0.5, "c": math.nan}, DISTRIBUTIONS)
     fewer = {**DISTRIBUTIONS, "c": CategoricalDistribution([None, "a"])}
     assert proposal.values(fewer) == {"x": 0.5}
+    assert Proposal({"c": 1.0}).values(DISTRIBUTIONS) == {}  # the storage may hold any number
 
 
 @given(
@@ -86,6 +95,24 @@ def test_a_proposal_replaces_longer_ones() -> None:
         assert Proposal.from_attributes(study.trials[0].system_attrs) == proposal
 
 
+def test_a_proposal_ends_before_a_longer_one_that_a_retried_trial_inherits() -> None:
+    """The chunks behind it are not its own."""
+    study = optuna.create_study()
+    longer, shorter = Proposal({"x": 1.0}, {"Marginal": "a" * 9_000}), Proposal({"x": 2.0})
+    inherited = dict(longer.to_attributes())
+    study.add_trial(create_trial(state=TrialState.RUNNING, system_attrs=inherited))
+    store_proposal(study, study.trials[0], shorter)
+    assert Proposal.from_attributes(study.trials[0].system_attrs) == shorter
+
+
+def test_a_text_ends_where_another_owner_begins() -> None:
+    """What a longer text of an earlier owner has left is no part of it."""
+    longer = to_chunks("p:", {"a": "x" * 5_000}, owner=1)
+    shorter = to_chunks("p:", {"b": "y"}, owner=2)
+    assert json.loads(joined_chunks("p:", longer, owned=True)) == {"a": "x" * 5_000}
+    assert json.loads(joined_chunks("p:", longer | shorter, owned=True)) == {"b": "y"}
+
+
 def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
     """The last ones first; what is read is what is left."""
     half, whole = "a" * 300_000, "a" * 600_000
@@ -96,22 +123,39 @@ def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
     assert Proposal.from_attributes(longer.to_attributes()) == Proposal({"x": 1.0})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[",
-        "x" * 3_000,
-        json.dumps({"v": 2, "params": {}, "inactive": []}),
-        json.dumps({"v": 1, "params": {"x": "far"}, "inactive": []}),
-        json.dumps({"v": 1, "params": {"x": 10**400}, "inactive": []}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "warps": [30.0]}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "warps": {"x": "a"}}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "outliers": [True]}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "outliers": {"1": 1}}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "models": [1]}),
-        json.dumps({"v": 1, "params": {}, "inactive": [], "digests": ["warps"]}),
-    ],
-)
-def test_what_is_no_proposal_is_none(text: str) -> None:
-    """Damaged, of another version or of another form: it is read without an error."""
+@pytest.mark.parametrize("text", ["[", "x" * 3_000, "[]"])
+def test_a_damaged_proposal_is_none(text: str) -> None:
+    """It is read without an error."""
     assert Proposal.from_attributes({f"{PREFIX}0": text}) is None
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"v": 2},
+        {"params": [1.0]},
+        {"params": {"x": "far"}},
+        {"params": {"x": 10**400}},
+        {"warps": [30.0]},
+        {"warps": {"x": "a"}},
+        {"outliers": [True]},
+        {"outliers": {"1": 1}},
+        {"models": [1]},
+        {"digests": ["warps"]},
+        {"inactive": "x"},
+        {"inactive": [1]},
+        {"loss": 3},
+        {"arm": "both"},
+        {"expected_gain": "much"},
+        {"cutoff": [1.0]},
+        {"number": "1"},
+        {"number": True},
+        {"number": 1.5},
+    ],
+    ids=str,
+)
+def test_what_is_no_proposal_is_none(field: dict[str, Any]) -> None:
+    """Of another version, or with one field of another form: it is read without an error."""
+    content = {"v": 1, "params": {}}
+    assert Proposal.from_attributes({f"{PREFIX}0": json.dumps(content)}) is not None
+    assert Proposal.from_attributes({f"{PREFIX}0": json.dumps(content | field)}) is None
