@@ -293,7 +293,8 @@ def test_penalties_as_large_as_a_float_can_be_are_no_error(
     study.optimize(objective, 12, callbacks=[RegretGapTerminator(min_n_trials=2, patience=100)])
     assert sum(abs(trial.value or 0.0) > 1.0 for trial in study.trials) > 1
     for draw in (by_matplotlib.plot_posterior, by_matplotlib.plot_regret_gap):
-        axes = np.ravel(draw(study))
+        drawn: Any = draw(study)
+        axes = np.ravel(drawn)
         for one in axes:
             low, high = one.get_ylim()
             assert math.isfinite(high - low)
