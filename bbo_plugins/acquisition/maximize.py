@@ -271,7 +271,7 @@ class _Box:
         acquisition: The function to maximize.
         space: The search space.
         low: Lower ends of the box, shape (d,).
-        width: Lengths of its sides, shape (d,).
+        width: Lengths of its sides, positive, shape (d,).
         scale: Distance in t over which the function varies, shape (d,).
         budget: How much is spent.
     """
@@ -454,12 +454,9 @@ def _improve(
 
 def _climb(box: _Box, starts: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Climb from ``starts`` (B, d) in the ``free`` coordinates; return points and values (B,)."""
-    moved = free & (box.width > 0.0)
-    T = np.clip((starts - box.low) / np.where(box.width > 0.0, box.width, 1.0), 0.0, 1.0)
-    T, values = ascend(
-        box, T, free=moved, scale=box.scale, max_iterations=box.budget.max_iterations
-    )
-    return np.where(moved, box.points(T), starts), values
+    T = np.clip((starts - box.low) / box.width, 0.0, 1.0)
+    T, values = ascend(box, T, free=free, scale=box.scale, max_iterations=box.budget.max_iterations)
+    return np.where(free, box.points(T), starts), values
 
 
 def _distant_best(scaled: FloatArray, values: FloatArray) -> IntArray:
@@ -488,7 +485,7 @@ def _search_levels(
     budget = box.budget
     for _ in range(budget.max_rounds if continuous.any() else budget.max_discrete_rounds):
         before = values.copy()
-        for i in np.flatnonzero(~continuous & (box.width > 0.0)).tolist():
+        for i in np.flatnonzero(~continuous).tolist():
             X, values = _search_coordinate(box, i, X, values, rng)
         improved = values > before
         if not improved.any():

@@ -222,8 +222,8 @@ class Evidence:
             missing[self._last] = False
             first = (self._together[:, column] > 0) & (self._reversed[:, column] == 0)
             first &= np.logical_or.reduceat(missing, self._first)
-            parents = [one for one in np.flatnonzero(first) if self._columns[one].n_levels]
-            if parents:
+            parents = np.flatnonzero(first)
+            if len(parents):
                 found[child] = self._single_split(int(parents[0]), column)
         return found
 
@@ -240,14 +240,14 @@ class Evidence:
         below = self._high[1] < self._low[0]
         n_with, n_without = having[rows], without[rows]
         both = (n_with > 0) & (n_without > 0)
-        undecided[~tabled] |= both & ~(above | below)[~tabled]
+        undecided[~tabled] |= ~(above | below)[~tabled]
         split = _log_evidence(n_with, 0) + _log_evidence(0, n_without)
         split -= _THRESHOLD_PRICE + np.log1p(n_with + n_without)
         whole = _log_evidence(n_with, n_without)
         evidence[~tabled] += np.where(both, split, 0.0) - np.where(both, whole, 0.0)
         evidence -= np.array([one.price for one in self._columns])[:, None]
         evidence -= _OUT_OF_ORDER * (self._reversed > 0)
-        evidence[without[self._last].any(axis=1) | having[self._last].any(axis=1)] -= _CONDITIONAL
+        evidence[without[self._last].any(axis=1)] -= _CONDITIONAL
         undecided |= self._together == 0
         np.fill_diagonal(undecided, val=True)
         return np.where(undecided, -np.inf, evidence)
@@ -260,7 +260,7 @@ class Evidence:
         holds = (having > 0) | ~self._perhaps_without[rows, child]
         if column.n_levels:
             return column.split(name, holds[:-1].tolist(), bool(holds[-1]))
-        if not without[0] or not having[0]:
+        if not without[0]:
             return Split(name, (), (bool(holds[0]), bool(holds[-1])))
         low, high = self._low[:, parent, child], self._high[:, parent, child]
         if high[0] < low[1]:
