@@ -159,7 +159,7 @@ def _suggest_combined(
 ) -> Suggestion:
     """Maximize the acquisition function of one objective, combined of those that vary.
 
-    The fit of the combined objective is stored as that of the first.
+    Its fit is stored under the name of the first objective; the others have none.
     """
     combined = combine([objectives[j] for j in varying], rng)
     return gp_bo.suggest(space, combined, rng=rng, options=options)

@@ -60,8 +60,8 @@ class Observations:
             them, NaN where unknown, shape (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
-        constraint_names: Names of the m constraints, in whose models' names they are; empty for
-            their numbers.
+        constraint_names: Names of the m constraints, by which their models are named; without any
+            these are 0, 1, and so on.
         has_value: False for a point whose value says nothing, so that it teaches at most the
             constraints, shape (n,); None if all have one.
         failed: Points at which an evaluation failed, shape (f, d), or None.

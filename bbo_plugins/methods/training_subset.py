@@ -125,9 +125,8 @@ def _chosen(
 
 def _reporting(observations: Observations, n: int) -> list[IntArray]:
     """Return which of the first ``n`` observations report each constraint, ascending (k,)."""
-    if observations.constraints is None:
-        return []
-    return [np.flatnonzero(~np.isnan(values)) for values in observations.constraints[:n].T]
+    reported = observations.reported_constraints.values()
+    return [np.flatnonzero(~np.isnan(values[:n])) for values in reported]
 
 
 def _spread_out(columns: FloatArray, candidates: IntArray, known: IntArray, count: int) -> IntArray:

@@ -21,6 +21,7 @@ from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, space_fillin
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
+    NO_REASON,
     BilevelTrials,
     conditions_of,
     constraint_of,
@@ -31,7 +32,7 @@ from bbo_plugins.optuna.bilevel.trials import (
 from bbo_plugins.optuna.sampling.base import JointSampler, noting_unreadable
 from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.points import fixed_params
-from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped
+from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped, set_trial_attribute
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 
 if TYPE_CHECKING:
@@ -334,6 +335,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             return
         if not roles.coupled:
             store_constraints(study, trial, [constraint_of(trial, roles)])
+            if BILEVEL_KEY not in trial.system_attrs:  # as that of the first trial
+                set_trial_attribute(study, trial, BILEVEL_KEY, NO_REASON)
         roles.check(trial.distributions)
         known = names_in_complete(self._readers.of(study).read(study).rows)
         empty = roles.empty_level({*known, *trial.distributions})

@@ -350,11 +350,7 @@ def _reader(space: Any) -> Callable[[Any], tuple[dict[str, Any], dict[str, BaseD
     """
     if callable(space):
         return partial(replayed, space)
-    try:
-        tree = read_space("space", _without_steps(space))
-    except ValueError as error:
-        remedy = "In the space of a stopper write tune.choice or bounds, or leave the key out."
-        raise ValueError(f"{error} {remedy}") from error
+    tree = read_space("space", _without_steps(space))
     check_choices_come_back("space", tree.distributions)
     if all(is_single(distribution) for distribution in tree.distributions.values()):
         example = example_of_domain(tree.constants)

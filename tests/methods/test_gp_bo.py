@@ -274,6 +274,28 @@ def test_each_kernel_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) ->
     assert starts == {False: first, True: second}
 
 
+def test_each_model_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two objectives and two constraints, in whatever order these come."""
+    starts: list[WarmStart | None] = []
+    fit = Surrogate.fit
+
+    def watched(*data: Any, **known: Any) -> Surrogate:
+        starts.append(known["warm_start"])
+        return fit(*data, **known)
+
+    monkeypatch.setattr(Surrogate, "fit", watched)
+    X, space = np.random.default_rng(5).random((20, 3)), unit_box(3)
+    known = replace(observe(X, smooth(X), constraints=X[:, :2] - 0.6), constraint_names=("b", "a"))
+    names = ("Constraint a", "Constraint b", "Marginal 1", "Marginal", "another")
+    fits = {name: WarmStart(np.full(5, -i), np.eye(5), -1.0, 20) for i, name in enumerate(names)}
+    objectives = [known, replace(known, y=-known.y)]
+    options = Options(warm_starts=fits)
+    models = Models.fit(space, objectives, [None, None], FeatureMap.of(space), options)
+    order = ["Marginal", "Marginal 1", "Constraint b", "Constraint a"]
+    assert starts == [fits[name] for name in order]
+    assert [*models.warm_starts] == order
+
+
 def test_a_kernel_with_cosines_that_cannot_be_fitted_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

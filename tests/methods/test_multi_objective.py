@@ -231,7 +231,7 @@ def test_unknown_noise_of_one_objective_is_that_of_their_combination() -> None:
     assert np.isnan(combined.noise_variance).all()
 
 
-def test_many_objectives_have_fits_like_few() -> None:
+def test_many_objectives_have_one_fit_together() -> None:
     """One fit of all objectives together, and one of each constraint, which go on."""
     space, X = box(16)
     rng = np.random.default_rng(0)

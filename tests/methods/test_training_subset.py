@@ -229,3 +229,17 @@ def test_unmodeled_values_do_not_move_the_criterion() -> None:
     assert math.isfinite(first)
     assert same == pytest.approx(first, rel=1e-9)
     assert other != pytest.approx(first, rel=1e-3)
+
+
+def test_a_constraint_that_nobody_reports_takes_no_room() -> None:
+    """As many trials are kept that report another one as without it."""
+    rng = np.random.default_rng(2)
+    X = rng.random((MAX_MODELED + 400, 2))
+    rare = np.where(np.arange(len(X)) < 300, 1.0, np.nan)
+    nothing = np.full((len(X), 9), np.nan)
+    kept = []
+    for table in (rare[:, None], np.column_stack([nothing, rare])):
+        part = modeled(observed(X, bowl(X), constraints=table), PLANE)
+        assert part.constraints is not None
+        kept.append(int(np.isfinite(part.constraints[:, -1]).sum()))
+    assert kept[0] == kept[1]

@@ -298,6 +298,37 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
     assert [start.to_json() for start in given] == ([taken] if is_taken else [])
 
 
+@pytest.mark.parametrize("names", [("Marginal", "Marginal 1"), ("Marginal",)])
+def test_decisions_on_several_objectives_start_from_their_own_fits(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or all from the one that many of them have together."""
+    fits = {name: WarmStart(np.full(6, -i), np.eye(6), -1.0, 12) for i, name in enumerate(names)}
+    stored = {name: fit.to_json() for name, fit in fits.items()}
+    attributes = Proposal({"x": 5.0}, stored, criterion="Marginal").to_attributes()
+    study = optuna.create_study(directions=["minimize", "minimize"])
+    for i in range(13):
+        study.add_trial(
+            optuna.create_trial(
+                values=[float(i), float(-i)],
+                params={"x": 0.5 * i},
+                distributions={"x": FloatDistribution(0.0, 10.0)},
+                system_attrs=attributes if i == 12 else None,
+            )
+        )
+    starts: list[list[WarmStart]] = []
+
+    def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:
+        starts.append(known["warm_starts"])
+        return outliers_of(space, X, Y, **known)
+
+    monkeypatch.setattr(preprocessing, "outliers_of", watched)
+    look(study)
+    (given,) = starts
+    expected = [fits["Marginal"], fits[names[-1]]]
+    assert [start.theta.tolist() for start in given] == [one.theta.tolist() for one in expected]
+
+
 def test_ranges_of_the_time_may_be_odd() -> None:
     """Of trials that others have added; the decision waits then."""
     study = study_of(*_parabola(13))

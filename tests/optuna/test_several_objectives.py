@@ -14,8 +14,10 @@ from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from bbo_plugins import InnerHorizon
+from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.problems.hypervolume import hypervolume
 from tests.optuna.studies import params_of, warnings_in
@@ -215,24 +217,32 @@ def test_noise_may_be_an_array(returned: Any, expected: tuple[float, float]) -> 
     np.testing.assert_array_equal(row.noise_variances, expected)
 
 
-def test_fits_of_all_objectives_are_continued() -> None:
-    """Also where there is one more constraint by now."""
+def test_fits_of_all_objectives_are_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there is one more constraint by now, of which there is no fit."""
     study = study_of(sampler(constraints_func=limits))
     study.optimize(limited, n_trials=N_STARTUP + 2)
-    study.ask()
-    reader, trial = StudyReader(), study.trials[-1]
-    space = study.trials[0].distributions
-    fits = reader.snapshot(study, trial, space, {}).fits
-    assert fits.keys() == {"Marginal", "Marginal 1", "Constraint 0"}
     study.add_trial(
         create_trial(
             values=[0.0, 0.0],
             params=study.trials[0].params,
-            distributions=space,
+            distributions=study.trials[0].distributions,
             system_attrs={"constraints": [0.0, 1.0]},
         )
     )
-    assert reader.snapshot(study, trial, space, {}).fits == fits
+    starts: list[Any] = []
+    fit = Surrogate.fit
+
+    def watched(*data: Any, **known: Any) -> Surrogate:
+        start = known["warm_start"]
+        starts.append(start and start.to_json())
+        return fit(*data, **known)
+
+    monkeypatch.setattr(Surrogate, "fit", watched)
+    study.ask(study.trials[0].distributions)
+    proposal = Proposal.from_attributes(study.trials[N_STARTUP + 1].system_attrs)
+    assert proposal is not None
+    names = ("Marginal", "Marginal 1", "Constraint 0")
+    assert starts == [*(proposal.fits[name] for name in names), None]
 
 
 def test_a_horizon_that_tells_the_noise_needs_one_objective() -> None:

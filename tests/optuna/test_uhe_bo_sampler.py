@@ -16,6 +16,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.gp import likelihood
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
 from bbo_plugins.optuna.sampling.base import model_generator
@@ -62,7 +63,10 @@ class Parent(UHEBOSampler):
             snapshot.space,
             snapshot.observations,
             rng=rng,
-            options=gp_bo.Options(trend=True, warm_starts=snapshot.warm_starts),
+            options=gp_bo.Options(
+                trend=True,
+                warm_starts={name: WarmStart.from_json(fit) for name, fit in snapshot.fits.items()},
+            ),
         )
 
 

@@ -203,7 +203,9 @@ def test_failed_trial_that_is_restarted_under_another_name() -> None:
     assert [t.value for t in trials_of(search)] == [None, None, other["x"], config["x"]]
 
 
-def test_restarted_trials_with_objects_are_known_by_the_rest() -> None:
+def test_restarted_trials_with_objects_are_known_by_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Ray shows no search the objects that it passes on; without a difference none is taken."""
     hidden = tune.choice([math.sin, math.cos])
     space = inject_placeholders({"x": tune.uniform(0.0, 1.0), "f": hidden}, create_resolvers_map())
@@ -218,6 +220,8 @@ def test_restarted_trials_with_objects_are_known_by_the_rest() -> None:
     ]
     search.on_trial_complete("new", results[0])
     assert states_of(search) == ["FAIL"] * 3
+    (record,) = caplog.records
+    assert "differ in what Ray hides" in record.getMessage()
     search.on_trial_complete("newer", results[2])
     assert states_of(search) == ["FAIL"] * 3 + ["COMPLETE"]
     assert trials_of(search)[3].params == trials_of(search)[2].params

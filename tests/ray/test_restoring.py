@@ -174,12 +174,13 @@ def test_search_is_newer_than_its_experiment(tmp_path: Path, is_stored: bool) ->
         ([Trial.TERMINATED], "a", None),  # the second one is still to be suggested
         ([Trial.TERMINATED, Trial.TERMINATED], "a", 6.0),  # the Repeater will not
         ([Trial.TERMINATED, Trial.ERROR], "a", 4.0),
+        ([Trial.TERMINATED, None], "a", 4.0),  # Tune does not know the second one
         ([Trial.RUNNING, Trial.TERMINATED], "", 8.0),
         ([Trial.TERMINATED, Trial.TERMINATED], "ab", 4.5),
     ],
 )
 def test_a_trial_of_a_repeater_ends_with_the_average(
-    tmp_path: Path, statuses: list[str], known: str, average: float | None
+    tmp_path: Path, statuses: list[str | None], known: str, average: float | None
 ) -> None:
     """Not with the first one's value; of the Repeater's state and Tune's either may be older."""
     search = make_search()
@@ -187,9 +188,8 @@ def test_a_trial_of_a_repeater_ends_with_the_average(
     for name, _ in zip("ab", statuses, strict=False):
         repeater.suggest(name)
     config = {"x": 8.0, "n": {"k": "a"}}
-    _write_experiment(
-        tmp_path, dict(zip("ab", statuses, strict=False)), result_of(config, loss=8.0)
-    )
+    in_tune = {name: one for name, one in zip("ab", statuses, strict=False) if one is not None}
+    _write_experiment(tmp_path, in_tune, result_of(config, loss=8.0))
     search.save_to_dir(str(tmp_path), "older")
     for name, loss in zip(known, (4.0, 5.0), strict=False):
         repeater.on_trial_complete(name, result_of(config, loss=loss))

@@ -361,11 +361,6 @@ def test_restored_stopper_goes_on() -> None:
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
         ({"space": {"c": tune.choice([1])}}, ValueError, "more than one value"),
         ({"threshold": "cross-validation"}, ValueError, "no cross-validation scores"),
-        (
-            {"space": {"x": SPACE["x"], "g": tune.grid_search([1, 2])}},
-            ValueError,
-            r"space\['g'\] must .* write tune.choice or bounds, or leave the key out",
-        ),
         ({"patience": 0}, ValueError, "patience must be an integer of at least 1"),
         ({"graceful": 1}, TypeError, "graceful must be True or False"),
         ({"patients": 3}, TypeError, r"of RegretGapTerminator, but got \['patients'\]"),

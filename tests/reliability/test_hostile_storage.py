@@ -139,14 +139,15 @@ def test_garbage_is_as_good_as_nothing(
     assert len(warnings_in(caplog)) == 1 + lacks_scores
 
 
-def test_damaged_fits_are_made_again(caplog: pytest.LogCaptureFixture) -> None:
-    """If proposals can be read, but no fit in them, a fit starts from nothing, with one warning."""
+@pytest.mark.parametrize("model", ["Marginal", "Failures"])
+def test_damaged_fits_are_made_again(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    """If proposals can be read, but no fit of a model, it starts from nothing, with one warning."""
     study, attributes = original(DEFAULT), {}
     for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
         stored = stored_of(trial)
         assert stored is not None
         no_fit: dict[str, list[float]] = {"log_hyperparameters": []}
-        damaged = replace(stored, fits=dict.fromkeys(stored.fits, no_fit))
+        damaged = replace(stored, fits={**stored.fits, model: no_fit})
         attributes[trial.number] = {**without(trial.system_attrs), **damaged.to_attributes()}
     made = copy_of(study, DEFAULT, attributes, {})
     caplog.clear()

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
@@ -64,6 +64,9 @@ _VERSION = 1
 _TRUSTED_BOUND = 0.2  # largest r̄ but F's, in units of scale, of a trial for study.best_trial
 _MAX_RECORDS = 64  # stored proposals that are read
 _FAILED = (TrialState.FAIL, TrialState.PRUNED)
+
+
+NO_REASON: Final = {"v": _VERSION}  # stored with a trial that BILBO has not proposed
 
 
 def reason_of(query: Query, *, answer_is_given: bool) -> dict[str, Any]:

@@ -683,7 +683,10 @@ def _fresh_entropy() -> int:
 
 
 def noting_unreadable(step: SuggestionT, warm_starts: Mapping[str, object]) -> SuggestionT:
-    """Return a suggestion with a note if a stored fit could not be read, so that it is None."""
-    if all(warm_starts.values()):
+    """Return a suggestion with a note if a stored fit of its models could not be read, so is None.
+
+    Others may be of models that the sampler does not have.
+    """
+    if all(warm_starts[name] for name in step.warm_starts if name in warm_starts):
         return step
     return replace(step, notes=(*step.notes, _UNREADABLE_FIT))

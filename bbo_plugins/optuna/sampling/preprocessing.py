@@ -335,7 +335,9 @@ def _stored_fits(
         if proposal.names == space.names and proposal.warps == space.warps:
             if proposal.outliers:
                 return []
-            stored = [proposal.fits.get(objective_name(MARGINAL, j)) for j in range(k)]
+            # Many objectives have one fit together, under the name of the first.
+            together = proposal.fits[MARGINAL.name]
+            stored = [proposal.fits.get(objective_name(MARGINAL, j), together) for j in range(k)]
             fits = map(WarmStart.from_json, stored)
             return [None if fit is None else replace(fit, n_points=n) for fit in fits]
     return []

@@ -349,7 +349,7 @@ class Proposal:
             "v": _VERSION,
             "params": dict(self.params),
             "models": dict(self.fits) or None,  # earlier versions wrote a list of "fits"
-            "loss": self.criterion,  # its name in version 1; another one would orphan stored fits
+            "loss": self.criterion,  # its name in stored studies
             "arm": self.arm,
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,

@@ -301,7 +301,11 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             return self._begin_again(trial_id, fitting[0])
         if result and self._once.first_time("unknown", trial_id):
             _logger.warning(
-                "BBOSearch passes over the results of trial %s: it has not suggested it.", trial_id
+                "BBOSearch passes over the results of trial %s: %s.",
+                trial_id,
+                "it may be one of several that failed, which differ in what Ray hides only"
+                if fitting
+                else "it has not suggested it",
             )
         return None
 

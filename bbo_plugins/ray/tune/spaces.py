@@ -55,6 +55,7 @@ from bbo_plugins.optuna.study.storage import suggest
 SEPARATOR = "/"
 _DOMAIN = "a domain that can be searched"
 _GRID = "a grid has no place in a sequential search; use tune.choice"
+_PLAIN = (str, int, float, type(None))
 _PLACEHOLDERS = (_RefResolver.TOKEN, _FunctionResolver.TOKEN)
 
 Suggest: TypeAlias = Callable[[str, BaseDistribution], Any]
@@ -574,7 +575,7 @@ def _check_comparable(place: str, distribution: BaseDistribution) -> None:
     """
     choices = getattr(distribution, "choices", ())
     try:
-        for choice in choices:
+        for choice in (one for one in choices if not isinstance(one, _PLAIN)):
             distribution.to_internal_repr(choice)
     except Exception as error:
         rule = "a choice of values that can be compared, such as array.tolist() for an array"
@@ -611,6 +612,8 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _with_tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_tuples(inner) for key, inner in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
 

@@ -268,6 +268,25 @@ def test_warm_start_is_continued() -> None:
     assert warm.warm_starts["GO-UCB"].n_cold == 25
 
 
+def test_each_network_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objective's, and those of the constraints, in whatever order these come."""
+    X = np.random.default_rng(0).random((20, 2))
+    known = replace(observe(X, _hill(X), constraints=X - 0.8), constraint_names=("b", "a"))
+    options, features = GOUCBOptions(n_startup=5, hidden_units=6), FeatureMap.of(unit_box(2))
+    networks = _fit(known, features, options, np.random.default_rng(0), {})
+    fits = {name: network.warm_start for name, network in reversed(networks.items())}
+    starts: list[WarmNetwork | None] = []
+    fit = NetworkSurrogate.fit
+
+    def watched(*data: Any, **given: Any) -> NetworkSurrogate:
+        starts.append(given["warm_start"])
+        return fit(*data, **given)
+
+    monkeypatch.setattr(NetworkSurrogate, "fit", watched)
+    _fit(known, features, options, np.random.default_rng(0), fits)
+    assert starts == [fits[name] for name in ("GO-UCB", "GO-UCB b", "GO-UCB a")]
+
+
 def test_what_cannot_be_fitted_is_said() -> None:
     """A failure of the linear algebra gives a random point and a note, not an exception."""
     X = np.random.default_rng(0).random((5, 2))

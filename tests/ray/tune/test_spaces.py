@@ -115,12 +115,13 @@ def test_choices_among_arrays_are_refused_with_the_remedy() -> None:
 @pytest.mark.filterwarnings("ignore:Choices for a categorical distribution:UserWarning")
 def test_lists_and_tuples_are_equal() -> None:
     """Ray's HyperOptSearch returns choices among lists as tuples; an equal one comes first."""
-    units = [[8, 8], [16], (16,)]
+    units = [[8, 8], [16], (16,), {"sizes": [1, 2]}]
     tree = read_space(
         "space", {"u": tune.choice(units), "v": tune.choice([[[4], 2], tune.uniform(0.0, 1.0)])}
     )
     assert tree.read({"u": (8, 8), "v": ((4,), 2)})[0] == {"u": [8, 8], "v": "0"}
     assert tree.read({"u": (16,), "v": 0.5})[0] == {"u": (16,), "v": "1", "v/1": 0.5}
+    assert tree.read({"u": {"sizes": (1, 2)}, "v": 0.5})[0]["u"] == {"sizes": [1, 2]}
     with pytest.raises(ValueError, match=r"config\['u'\] must be a value of"):
         tree.read({"u": (8,), "v": 0.5})
 
