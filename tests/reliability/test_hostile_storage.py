@@ -88,7 +88,7 @@ def copy_of(
 GARBAGE: dict[str, Any] = {
     "list": [[], {}],
     "text": "not JSON",
-    "other version": '{"v":2,"params":{"x":0.5},"models":{}}',
+    "other version": '{"v":2,"params":{"x":0.5},"fits":{}}',
 }
 
 

@@ -39,7 +39,7 @@ PLANE: dict[str, BaseDistribution] = {
 def _stored_theta(trial: FrozenTrial) -> list[float]:
     """Return the log hyperparameters in the attributes of ``trial``, read by hand."""
     chunks = [trial.system_attrs[key] for key in sorted(trial.system_attrs) if PREFIX in key]
-    theta: list[float] = json.loads("".join(chunks))["models"]["Marginal"]["log_hyperparameters"]
+    theta: list[float] = json.loads("".join(chunks))["fits"]["Marginal"]["log_hyperparameters"]
     return theta
 
 

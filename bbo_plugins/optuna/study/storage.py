@@ -20,10 +20,10 @@ to start from nothing, and a decision to make again; and the outcome does not sa
 has pulled:
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, '
-    bbo_plugins:proposal:1 = '"models": {"Marginal": {"log_hyperparameters": [...], ...}, ...}}'
+    bbo_plugins:proposal:1 = '"fits": {"Marginal": {"log_hyperparameters": [...], ...}, ...}}'
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
-survive JSON), for the others the value. ``models`` holds the state of each fit by the model's name,
+survive JSON), for the others the value. ``fits`` holds the state of each fit by the model's name,
 so that the next fit of that model can start from it, whatever other models there are by then. A
 proposal that would be longer than what is read, as of some 400 parameters, is stored without the
 last of them.
@@ -348,8 +348,8 @@ class Proposal:
         content = {
             "v": _VERSION,
             "params": dict(self.params),
-            "models": dict(self.fits) or None,  # earlier versions wrote a list of "fits"
-            "loss": self.criterion,  # its name in stored studies
+            "fits": dict(self.fits) or None,
+            "criterion": self.criterion,
             "arm": self.arm,
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,
@@ -378,8 +378,9 @@ class Proposal:
         if content is None:
             return None
         params: Any = content.get("params")
-        fits: Any = content.get("models", {})
-        criterion: Any = content.get("loss")
+        # Development versions wrote "fits" without names, and "loss" for the criterion.
+        fits: Any = content.get("fits", {})
+        criterion: Any = content.get("criterion", content.get("loss"))
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
         inactive: Any = content.get("inactive", [])
@@ -392,7 +393,7 @@ class Proposal:
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(map(is_finite, (*params.values(), *warps.values())))
-            and isinstance(fits, dict)
+            and isinstance(fits, dict | list)
             and isinstance(digests, dict)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
@@ -407,7 +408,7 @@ class Proposal:
             return None
         return cls(
             params=params,
-            fits=fits,
+            fits=fits if isinstance(fits, dict) else {},
             criterion=criterion,
             arm=arm,
             expected_gain=gain,
