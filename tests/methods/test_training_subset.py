@@ -232,13 +232,13 @@ def test_unmodeled_values_do_not_move_the_criterion() -> None:
 
 
 def test_a_constraint_that_nobody_reports_takes_no_room() -> None:
-    """As many trials are kept that report another one as without it."""
-    rng = np.random.default_rng(2)
-    X = rng.random((MAX_MODELED + 400, 2))
+    """As many trials are kept that report a rare one as without it."""
+    X = np.random.default_rng(2).random((3_000, 2))
     rare = np.where(np.arange(len(X)) < 300, 1.0, np.nan)
-    nothing = np.full((len(X), 9), np.nan)
     kept = []
-    for table in (rare[:, None], np.column_stack([nothing, rare])):
+    for n_empty in (0, 9):
+        empty = np.full((len(X), n_empty), np.nan)
+        table = np.column_stack([X[:, 0] - 2.0, empty, rare])
         part = modeled(observed(X, bowl(X), constraints=table), PLANE)
         assert part.constraints is not None
         kept.append(int(np.isfinite(part.constraints[:, -1]).sum()))
