@@ -74,11 +74,11 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
+_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS, _MAX_BY_DESIGN = 16, 8  # by the method, then by the space-filling design
 _LAST_ATTEMPT = _MAX_ATTEMPTS + _MAX_BY_DESIGN - 1
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
-_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)

@@ -427,12 +427,15 @@ def notes_of(**counts: int) -> dict[str, str]:
 def latest_fits(latest: Iterable[TrialRow], names: Sequence[str]) -> dict[str, Any]:
     """Return the JSON form of the latest fit of each model, by the model's name.
 
+    What a retried trial has inherited is older than its number says.
+
     Args:
         latest: The trials, the latest first.
         names: Parameters that a proposal's model must have had for its fits to be of use.
     """
     fits: dict[str, Any] = {}
-    for row in islice((row for row in latest if row.has_proposal), _MAX_RECORDS):
+    storing = (row for row in latest if row.has_proposal and not row.is_retry)
+    for row in islice(storing, _MAX_RECORDS):
         proposal = row.proposal
         if proposal is not None and proposal.names == names:
             fits = {**proposal.fits, **fits}

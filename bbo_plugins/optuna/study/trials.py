@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
-BILEVEL_KEY = "bbo_plugins:bilevel"  # system attribute: why BILBO asked for its function
+BILEVEL_KEY = "bbo_plugins:bilevel"  # system attribute of a bilevel study's trials: why BILBO asked
 BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
 _LARGEST_STEP = 2**53  # floats tell the steps up to it apart

@@ -55,7 +55,7 @@ from bbo_plugins.optuna.study.storage import (
 )
 from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite_or_none, listed, reported
-from bbo_plugins.ray.tune.spaces import Constant, flattened, has_placeholder
+from bbo_plugins.ray.tune.spaces import are_equal, flattened, has_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -314,7 +314,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         config = self._config_of(self._ot_trials[trial_id])
         return bool(config) and all(
             CONFIG_PREFIX + path in result
-            and (has_placeholder(value) or Constant(value).find(result[CONFIG_PREFIX + path]))
+            and (has_placeholder(value) or are_equal(result[CONFIG_PREFIX + path], value))
             for path, value in config.items()
         )
 

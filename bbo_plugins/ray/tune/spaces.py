@@ -92,7 +92,7 @@ class Constant:
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is another one."""
-        return Found({}, is_whole=True) if _are_equal(value, self.value) else None
+        return Found({}, is_whole=True) if are_equal(value, self.value) else None
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Parameter:
         dimension = dimension_of(self.distribution)
         if not is_value_of(dimension, value):
             choices = getattr(self.distribution, "choices", ())
-            value = next((one for one in choices if _are_equal(one, value)), value)
+            value = next((one for one in choices if are_equal(one, value)), value)
             if not is_value_of(dimension, value):
                 return None
         if isinstance(self.distribution, IntDistribution):
@@ -603,7 +603,7 @@ def _has_domain(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_domain, value))
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def are_equal(one: Any, other: Any) -> bool:
     """Return whether values are equal, as some of Ray's searches return them: lists as tuples."""
     try:
         return bool(_with_tuples(one) == _with_tuples(other))

@@ -82,6 +82,16 @@ def test_the_latest_fit_of_each_model_is_continued() -> None:
     assert fits(study) == {"A": "a3", "B": "b1", "C": "c1", "Failures": "f2"}
 
 
+def test_a_fit_that_a_retried_trial_inherits_is_not_the_latest() -> None:
+    """It is as old as the trial that failed."""
+    study = optuna.create_study()
+    old = record(fits={"A": "old", "B": "b"}, criterion="A")
+    add(study, old, TrialState.FAIL)
+    add(study, record(fits={"A": "new"}, criterion="A"))
+    add(study, {**old, "retry_history": [0], "failed_trial": 0})
+    assert fits(study) == {"A": "new", "B": "b"}
+
+
 def test_fits_of_long_ago_are_not_continued() -> None:
     """They are of other data by now."""
     study = optuna.create_study()
