@@ -436,7 +436,8 @@ def latest_fits(latest: Iterable[TrialRow], names: Sequence[str]) -> dict[str, A
     fits: dict[str, Any] = {}
     storing = (row for row in latest if row.has_proposal and not row.is_retry)
     for row in islice(storing, _MAX_RECORDS):
-        proposal = row.proposal
+        has_new = any(name not in fits for name in row.origin.fits)
+        proposal = row.proposal if has_new else None
         if proposal is not None and proposal.names == names:
             fits = {**proposal.fits, **fits}
     return fits

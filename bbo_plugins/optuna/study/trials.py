@@ -80,11 +80,13 @@ class Origin(NamedTuple):
         arm: The arm that a bandit pulled.
         expected_gain: The improvement that a model expected.
         criterion: Name of what that model was fitted by.
+        fits: Names of the models of which a fit is stored.
     """
 
     arm: str | None = None
     expected_gain: float | None = None
     criterion: str | None = None
+    fits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,8 @@ class TrialRow:
         proposal = self.proposal if self.has_proposal else None
         if proposal is None:
             return None
-        return Origin(proposal.arm, proposal.expected_gain, proposal.criterion)
+        gain, fits = proposal.expected_gain, tuple(proposal.fits)
+        return Origin(proposal.arm, gain, proposal.criterion, fits)
 
     @property
     def proposal(self) -> Proposal | None:
