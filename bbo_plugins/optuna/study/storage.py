@@ -59,6 +59,9 @@ FIXED_PARAMS = "fixed_params"  # parameters that enqueue_trial gave the trial
 RETRY_HISTORY = "retry_history"  # numbers of the failed trials that the trial repeats
 GRID_KEYS = ("grid_id", "search_space")  # which point of which grid GridSampler gave the trial
 CV_SCORES_KEY = "terminator:cv_scores"
+# What says where a database, a journal's file, a journal in Redis, or a gRPC server is.
+_PLACE = ("url", "_file_path", "_url", "_prefix", "_host", "_port")
+_IN_MEMORY = ("sqlite://", "sqlite:///:memory:")  # each opening of these is another database
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 MAX_CHUNKS = 256
@@ -70,13 +73,17 @@ def identity(study: Study) -> tuple[BaseStorage, int]:
 
 
 def address(study: Study) -> tuple[Any, ...] | None:
-    """Return what names a study also where its storage is opened anew; None for one in memory."""
+    """Return what names a study also where its storage is opened anew.
+
+    None for one in memory, and for one in a storage that does not say where it is.
+    """
     storage: Any = study._storage
     if isinstance(storage, InMemoryStorage):
         return None
     backend = getattr(storage, "_backend", storage)
-    place = getattr(backend, "url", None) or getattr(backend, "_file_path", None)
-    return place, study.study_name, study._study_id
+    place = tuple(getattr(backend, name, None) for name in _PLACE)
+    is_named = set(place) != {None} and place[0] not in _IN_MEMORY
+    return (*place, study.study_name, study._study_id) if is_named else None
 
 
 def all_trials(study: Study) -> list[FrozenTrial]:

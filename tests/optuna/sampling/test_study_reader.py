@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import BaseJournalBackend, JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
@@ -246,7 +246,8 @@ def test_what_was_said_of_a_study_is_remembered_for_longer(kind: str, tmp_path: 
 def test_what_was_said_of_one_study_is_said_of_another_of_the_same_name(tmp_path: Path) -> None:
     """In other files, in memory, and after the study was deleted."""
     readers, url = PerStudy(StudyReader), f"sqlite:///{tmp_path}"
-    for storage in (f"{url}/a.db", None, None, f"{url}/b.db"):
+    sqlite = ("sqlite://", "sqlite:///:memory:", "sqlite:///:memory:")  # each of them another one
+    for storage in (f"{url}/a.db", None, None, *sqlite, f"{url}/b.db"):
         study = optuna.create_study(study_name="a", storage=storage)
         assert readers.of(study).once.first_time("news")
     study.tell(study.ask(), 1.0)
@@ -256,6 +257,42 @@ def test_what_was_said_of_one_study_is_said_of_another_of_the_same_name(tmp_path
     study = optuna.create_study(study_name="a", storage=study._storage)
     readers.of(study).read(study)
     assert readers.of(study).once.first_time("news")
+
+
+class _Log(BaseJournalBackend):
+    """A journal in memory; in Redis, it would say where that is."""
+
+    def __init__(self, url: str | None = None, logs: list[dict[str, Any]] | None = None) -> None:
+        self.logs = [] if logs is None else logs
+        if url is not None:
+            self._url = url
+
+    def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+        return self.logs[log_number_from:]
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        self.logs.extend(logs)
+
+
+@pytest.mark.parametrize(
+    "urls, expected",
+    [
+        pytest.param(("redis://a", "redis://b"), True, id="two servers"),
+        pytest.param(("redis://a", "redis://a"), False, id="opened anew"),
+        pytest.param((None, None), True, id="unknown"),
+    ],
+)
+def test_storages_without_a_file_are_told_apart(
+    urls: tuple[str | None, str | None], *, expected: bool
+) -> None:
+    """What was said of a study on one server is news of a study of that name on another one."""
+    readers, logs = PerStudy(StudyReader), None
+    for url, is_news in zip(urls, (True, expected), strict=True):
+        backend = _Log(url, None if is_news else logs)
+        logs = backend.logs
+        storage = optuna.storages.JournalStorage(backend)
+        study = optuna.create_study(study_name="a", storage=storage, load_if_exists=True)
+        assert readers.of(study).once.first_time("news") == is_news
 
 
 def test_readers_do_not_keep_storages_alive() -> None:
