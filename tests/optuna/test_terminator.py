@@ -6,6 +6,7 @@ import copy
 import logging
 import math
 import pickle
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -396,6 +397,22 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
         "in the objective's units",
     ):
         assert part in message
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_study_with_a_fixed_parameter_is_stopped(seed: int) -> None:
+    """About as soon as one without: where it is fixed elsewhere is not searched."""
+
+    def objective(trial: Trial) -> float:
+        return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2 + trial.suggest_int("k", 1, 4)
+
+    random = optuna.samplers.RandomSampler(seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.PartialFixedSampler({"k": 2}, random)
+    study = new_study(sampler=sampler)
+    study.optimize(objective, n_trials=40, callbacks=[RegretGapTerminator()])
+    assert len(study.trials) < 40
 
 
 def test_continued_study_goes_on_until_there_is_a_new_reason() -> None:

@@ -13,6 +13,8 @@ Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`)
 observation: its place is that of the first of them to complete, its value that of the one with the
 longest training of those that had completed by the time of the t-th completion.
 
+A parameter that has the same value in all completions, ten of them or more, counts as fixed there.
+
 The t-th observation depends on the first t completions alone, the search space included.
 """
 
@@ -21,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from operator import attrgetter, is_
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.observations import failures_with_value, with_infinities_clipped
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.parameters import ParameterLearner
+from bbo_plugins.optuna.study.parameters import N_CHANGED, ParameterLearner, is_value_of
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow
 
@@ -104,7 +106,7 @@ class CompletedTrials:
     """The first t completions as a stopping criterion sees them, with the values they had by then.
 
     Attributes:
-        space: The parameters that any of them has, d of them.
+        space: The parameters that any of them has, d of them; those that never varied are held.
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
@@ -146,7 +148,7 @@ class CompletedTrials:
         if space.warps != warps:  # the estimate is of another scale
             estimate = None
         return cls(
-            space=space,
+            space=space.held(_constant(rows, space)),
             X=space.stretched(X),
             y=y,
             n_infinite=int(np.isinf(values).sum()),
@@ -199,6 +201,23 @@ def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
     if len(completion) == 1:
         return completion[0]
     return max((row for row in completion if row.finished_at <= until), key=attrgetter("number"))
+
+
+def _constant(rows: Sequence[TrialRow], space: SearchSpace) -> dict[str, Any]:
+    """Return the parameters that have the same value in all of these trials, ten of them or more.
+
+    Something fixes them, such as a PartialFixedSampler, so no further trial goes elsewhere.
+    """
+    if len(rows) < N_CHANGED:
+        return {}
+    first = rows[0].params
+    return {
+        name: first[name]
+        for name, dimension in zip(space.names, space.dimensions, strict=True)
+        if name in first
+        and all(name in row.params and row.params[name] == first[name] for row in rows)
+        and is_value_of(dimension, first[name])
+    }
 
 
 def _latest_estimate(

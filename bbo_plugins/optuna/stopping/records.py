@@ -4,7 +4,7 @@ A finished trial cannot be written to any more, so all of it is kept in system a
 study. The digest of the settings is part of each name: records that were made with other settings
 are other records.
 
-    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 7, "criterion": "regret-gap", ...}
+    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 8, "criterion": "regret-gap", ...}
     bbo_plugins:stopping:3f2a91c05b7de846:17       {"n": 17, "trial": 16, "value": 0.25, ...}
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"log_hyperparameters": [...], ..."
 
@@ -44,8 +44,8 @@ CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
 # A record of another version is of another decision. In version 1 the noise floor was higher. These
 # counted as observations: far worse values in 2, outliers in 3, smaller penalties in 4, and
-# penalties that grow in 5; in 6 more values counted as these.
-_VERSION = 7
+# penalties that grow in 5; in 6 more values counted as these. In 7 fixed parameters were free.
+_VERSION = 8
 
 
 @dataclass(frozen=True)

@@ -161,3 +161,25 @@ def test_conditional_parameters_and_estimates_for_them() -> None:
     assert [both.space.decode(x) for x in both.X] == [trial.params for trial in study.trials]
     assert both.estimate is not None
     np.testing.assert_allclose(both.estimate.length_scales, [0.3, 0.4, 0.7])
+
+
+def test_a_parameter_that_never_varied_is_held() -> None:
+    """From ten completions on, until one has another value, or none of it."""
+    study = new_study()
+    distributions: dict[str, BaseDistribution] = {
+        "k": CategoricalDistribution(["a", "b"]),
+        "x": UNIT,
+    }
+    for i in range(10):
+        add(study, {"k": "b", "x": i / 10}, float(i), distributions=distributions)
+    held = {n: [one.held_at for one in completed_in(study, n).space.dimensions] for n in (9, 10)}
+    at = float(completed_in(study).X[0, 0])
+    assert held == {9: [None, None], 10: [at, None]}
+    fresh = completed_in(study).space.snap(np.random.default_rng(0).random((20, 2)))
+    assert set(fresh[:, 0]) == {at}
+    for params in ({"k": "a", "x": 0.3}, {"x": 0.3}):
+        another = new_study()
+        another.add_trials(study.get_trials())
+        own = {name: distributions[name] for name in params}
+        add(another, params, 1.0, distributions=own)
+        assert all(one.held_at is None for one in completed_in(another).space.dimensions)
