@@ -99,9 +99,10 @@ class PromotionCallback:
     :class:`~bbo_plugins.optuna.RegretGapTerminator`, too, takes a configuration for one trial, with
     the value of its longest training.
 
-    Works with every sampler, in both directions, with threads (``n_jobs``) and with several
-    processes on one storage: nothing is enqueued twice. With a horizon that does not grow, nothing
-    is ever enqueued.
+    Works with every sampler but Optuna's ``GridSampler``, in both directions, with threads
+    (``n_jobs``) and with several processes on one storage: nothing is enqueued twice. An enqueued
+    trial that ends while one point of a grid is left is an error of Optuna's. With a horizon that
+    does not grow, nothing is ever enqueued.
 
     Args:
         horizon: The horizon, the same in every worker.
