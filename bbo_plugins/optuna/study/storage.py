@@ -61,7 +61,8 @@ GRID_KEYS = ("grid_id", "search_space")  # which point of which grid GridSampler
 CV_SCORES_KEY = "terminator:cv_scores"
 # What says where a database, a journal's file, a journal in Redis, or a gRPC server is.
 _PLACE = ("url", "_file_path", "_url", "_prefix", "_host", "_port")
-_IN_MEMORY = ("sqlite://", "sqlite:///:memory:")  # each opening of these is another database
+# Each opening of these is another database.
+_IN_MEMORY = ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 MAX_CHUNKS = 256

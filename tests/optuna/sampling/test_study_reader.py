@@ -246,7 +246,12 @@ def test_what_was_said_of_a_study_is_remembered_for_longer(kind: str, tmp_path: 
 def test_what_was_said_of_one_study_is_said_of_another_of_the_same_name(tmp_path: Path) -> None:
     """In other files, in memory, and after the study was deleted."""
     readers, url = PerStudy(StudyReader), f"sqlite:///{tmp_path}"
-    sqlite = ("sqlite://", "sqlite:///:memory:", "sqlite:///:memory:")  # each of them another one
+    sqlite = (
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///:memory:",
+    )  # each of them another one
     for storage in (f"{url}/a.db", None, None, *sqlite, f"{url}/b.db"):
         study = optuna.create_study(study_name="a", storage=storage)
         assert readers.of(study).once.first_time("news")
