@@ -56,6 +56,7 @@ from bbo_plugins.ray.tune.horizons import (
     searcher_name,
     tell_stopped_early,
 )
+from bbo_plugins.ray.tune.seeing import show_to_stoppers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -262,6 +263,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
                 is repeated, the metric or the mode is not known, or there are several.
         """
         self._check_search(tune_controller)
+        show_to_stoppers(tune_controller, trial)
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from optuna.trial import create_trial
 from ray.tune.result import DONE
 from ray.tune.search.sample import Categorical, Integer, Quantized
-from ray.tune.stopper import Stopper
 
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
@@ -36,6 +35,7 @@ from bbo_plugins.ray.tune.conversions import (
     finite_or_none,
     maximized,
 )
+from bbo_plugins.ray.tune.seeing import SeeingStopper
 from bbo_plugins.ray.tune.spaces import (
     check_choices_come_back,
     example_of_domain,
@@ -75,12 +75,15 @@ class LiveTrials:
         """The trials that have been heard of and not ended since."""
         return list(self._live)
 
-    def hear(self, trial_id: str, *, done: bool) -> list[str]:
+    def hear(
+        self, trial_id: str, *, done: bool, goes_on: Callable[[str], bool] = lambda _: False
+    ) -> list[str]:
         """Take notice of a result, and return which trials have ended.
 
         Args:
             trial_id: The trial that has reported.
             done: Whether it says that this is its end.
+            goes_on: Whether a trial is known to go on, however silent it is.
 
         Returns:
             The trials that are now known to have ended, in that order: this one if it is done,
@@ -95,7 +98,7 @@ class LiveTrials:
                 self._width = max(self._width, 1 + self._beside[start])
         self._heard_at[trial_id] = len(self._beside)
         self._live.pop(trial_id, None)
-        ended = self._silent() if is_new else []
+        ended = [one for one in self._silent() if not goes_on(one)] if is_new else []
         for other in ended:
             del self._live[other]
         if done:
@@ -127,7 +130,7 @@ class _Observed:
         return TrialRow.read(trial)
 
 
-class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
+class RegretGapStopper(SeeingStopper):
     """Ends an experiment when one more trial can hardly change what is known of the optimum.
 
     After each finished trial a Gaussian process says how much the expected best value can have
@@ -210,6 +213,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         **terminator_kwargs: Any,
     ) -> None:
         """Check and keep the arguments."""
+        super().__init__()
         check_objective(metric, mode, "RegretGapStopper")
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
@@ -241,18 +245,18 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         """Take notice of a result; return whether its trial is to be stopped."""
         is_late = self._finishing is not None and trial_id not in self._finishing
         done, is_there = bool(result.get(DONE)), _is_at_horizon(result)
-        if self._finishing is not None:  # by now Tune has ended or paused the others
-            self._finishing -= self._at_horizon - {trial_id}
+        if self._finishing is not None:  # by now Tune has most likely ended or paused the others
+            self._finishing -= self._at_horizon - {trial_id} - self.seen
         self._at_horizon.discard(trial_id)
         if is_there:
             self._at_horizon.add(trial_id)
         elif not done:
             self._ended.pop(trial_id, None)
         self._latest[trial_id] = self._observed(result)
-        for ended in self._live.hear(trial_id, done=done):
+        for ended in self._live.hear(trial_id, done=done, goes_on=self.is_seen_to_go_on):
             if self._finishing is None:
                 self._count(ended)
-            else:
+            elif not self.is_seen_to_go_on(ended):
                 self._finishing.discard(ended)
         if is_there and self._finishing is None:  # it counts, but Tune has still to end it
             self._count(trial_id)
@@ -262,7 +266,14 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
 
     def stop_all(self) -> bool:
         """Return whether the experiment is to end now."""
-        return self._finishing is not None and not self._finishing
+        if self._finishing is None:
+            return False
+        self._finishing = {one for one in self._finishing if not self._is_over(one)}
+        return not self._finishing
+
+    def _is_over(self, trial_id: str) -> bool:
+        """Return whether a trial is seen to have ended, or to wait at its horizon."""
+        return self.is_seen_to_be_over(trial_id, if_waiting=trial_id in self._at_horizon)
 
     def history(self) -> list[StoppingRecord]:
         """Return one record for each trial that has ended, the oldest first."""
@@ -296,7 +307,10 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._warm_start = found.warm_start or self._warm_start
         self._records.append(found.record)
         if found.record.terminate:
-            self._finishing = set(self._live.ids) if self._graceful else set()
+            # One that has just reported its end goes on while Tune saves its checkpoint.
+            waiting = {*self._live.ids, *filter(self.is_seen_to_go_on, self._latest)}
+            waiting = {one for one in waiting if not self._is_over(one)}
+            self._finishing = waiting if self._graceful else set()
             _logger.info(
                 "RegretGapStopper ends the experiment after %d finished trials: the %s is %.4g, "
                 "and its threshold %.4g%s.",

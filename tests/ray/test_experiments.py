@@ -467,3 +467,27 @@ def test_stopper_ends_an_experiment(tmp_path: Path) -> None:
     for trial in trials:
         expected = {N: "COMPLETE", None: "RUNNING"}.get(trial.user_attrs.get("sgd_steps"), "PRUNED")
         assert trial.state.name == expected
+
+
+class Ending(Training):
+    """Says by itself that it has made its steps."""
+
+    def step(self) -> dict[str, Any]:
+        """Make one chunk of steps."""
+        return {**super().step(), "done": self.done >= N}
+
+
+def test_stopper_waits_for_the_last_checkpoint(tmp_path: Path) -> None:
+    """Tune saves it after the last result, and ends the trial after that."""
+    stopper = RegretGapStopper("loss", "min", SPACE, threshold=1e6, min_n_trials=2, patience=1)
+    search = BBOSearch(seed=0)
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
+    options: dict[str, Any] = {
+        "stop": stopper,
+        "checkpoint_config": tune.CheckpointConfig(checkpoint_at_end=True),
+    }
+    results = _tuner(tmp_path, Ending, search=search, scheduler=scheduler, **options).fit()
+    assert _states(search)["COMPLETE"] == 2
+    whole = [result for result in results if (result.metrics or {}).get("sgd_steps") == N]
+    assert len(whole) == 2
+    assert all(result.checkpoint is not None for result in whole)

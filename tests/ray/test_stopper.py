@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,12 @@ from bbo_plugins.space import Dimension, SearchSpace
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.stopper import CombinedStopper, NoopStopper
 
 from bbo_plugins.ray import RegretGapStopper
+from bbo_plugins.ray.tune.seeing import show_to_stoppers
+from tests.ray.schedulers import make_trial
 from tests.ray.searches import MODELS
 
 if TYPE_CHECKING:
@@ -339,6 +344,60 @@ def test_silent_trials_are_not_waited_for_forever() -> None:
         if stopper.stop_all():
             return
     pytest.fail("the experiment did not end")
+
+
+def test_a_trial_that_is_seen_to_go_on_is_waited_for() -> None:
+    """However silent it is, and while Tune saves the checkpoint of its last result."""
+    stopper = _stopper(threshold=1e6, min_n_trials=3, patience=1)
+    trials = {name: make_trial(name) for name in ["slow", *"abcd"]}
+    controller = SimpleNamespace(_stopper=CombinedStopper(NoopStopper(), stopper))
+    for trial in trials.values():
+        show_to_stoppers(controller, trial)
+        trial.set_status(Trial.RUNNING)
+    stopper("slow", _result(0.9, sgd_steps=5))
+    for n, name in enumerate("abc", start=1):
+        assert not stopper(name, _result(0.1 * n, sgd_steps=10, done=name == "b"))
+        assert len(stopper.history()) == n  # without the slow one
+        if name != "c":
+            trials[name].set_status(Trial.TERMINATED)
+    assert stopper.history()[-1].terminate
+    assert not stopper("slow", _result(0.9, sgd_steps=10))
+    assert not stopper.stop_all()
+    trials["slow"].set_status(Trial.PAUSED)  # of a horizon that grows
+    assert stopper("d", _result(0.7, sgd_steps=5))
+    assert not stopper.stop_all()  # the last checkpoint of "c" is being saved
+    restored = pickle.loads(pickle.dumps(stopper))  # noqa: S301 - just written
+    for trial in trials.values():
+        restored.see(trial)
+    trials["c"].set_status(Trial.TERMINATED)
+    assert stopper.stop_all()
+    assert restored.stop_all()
+
+
+@pytest.mark.parametrize("status", [Trial.PAUSED, Trial.PENDING])
+def test_a_trial_that_is_seen_to_wait_at_its_horizon_is_not_waited_for(status: str) -> None:
+    """Whether or not a horizon that grows has continued it: its turn comes after the decision."""
+    stopper = _stopper(threshold=1e6, min_n_trials=2, patience=1)
+    trials = {name: make_trial(name) for name in "ab"}
+    for number, (name, trial) in enumerate(trials.items()):
+        stopper.see(trial)
+        trial.set_status(Trial.RUNNING)
+        stopper(name, _result(0.1 * number, sgd_steps=10))
+        assert not stopper.stop_all()
+        trial.set_status(status)
+    assert stopper.stop_all()
+
+
+def test_a_trial_that_is_seen_to_be_paused_is_not_waited_for_forever() -> None:
+    """A scheduler that has paused a trial below its horizon may never continue it."""
+    stopper = _stopper(threshold=1e6, min_n_trials=2, patience=1)
+    paused = make_trial("paused")
+    stopper.see(paused)
+    stopper("paused", _result(0.9, sgd_steps=5))
+    paused.set_status(Trial.PAUSED)
+    for number in range(5):
+        stopper(str(number), _result(0.5, done=True))
+    assert stopper.stop_all()
 
 
 def test_restored_stopper_goes_on() -> None:
