@@ -262,6 +262,16 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
                 scheduler is HyperBandForBOHB beside BBOSearch; or the horizon grows, and each trial
                 is repeated, the metric or the mode is not known, or there are several.
         """
+        try:
+            self._add(tune_controller, trial)
+        except Exception:
+            search = bbo_search(tune_controller)
+            if search is not None:
+                search.leave_experiment()  # Ray ends it, and nobody would finish its trials
+            raise
+
+    def _add(self, tune_controller: Any, trial: Trial) -> None:
+        """Give a trial its horizon, and hand it to the base scheduler unless it has made that."""
         self._check_search(tune_controller)
         show_to_stoppers(tune_controller, trial)
         is_new = trial.trial_id not in self._trials
@@ -293,13 +303,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             search.refuse_bohb()
         if not self._horizons.grow:
             return
-        try:
-            self._objective(search)
-            check_is_not_repeated(tune_controller)
-        except ValueError:
-            if search is not None:
-                search.leave_experiment()
-            raise
+        self._objective(search)
+        check_is_not_repeated(tune_controller)
         if search is None:
             self._tell_ends_once(tune_controller)
 

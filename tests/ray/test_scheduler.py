@@ -90,6 +90,25 @@ def test_unknown_number_of_trials_is_an_error(controller: Any) -> None:
     assert horizons(trial) == [10]
 
 
+@pytest.mark.parametrize(
+    "horizon, config, message",
+    [
+        (InnerHorizon(n_outer=4), {}, "without a valid `metric`"),
+        (InnerHorizon(n_outer=4), {"inner_horizon": 0}, "must be an integer of at least 1"),
+        (None, {}, "as Tune knows no number of trials"),
+    ],
+)
+def test_no_trial_stays_running_where_a_scheduler_refuses_one(
+    horizon: InnerHorizon | None, config: dict[str, Any], message: str
+) -> None:
+    """Ray ends the experiment with the exception, and nobody would finish its trials."""
+    experiment = Experiment(horizon, n_samples=0)
+    experiment.scheduler._base = ASHAScheduler()  # which no tuner has told the metric
+    with pytest.raises(ValueError, match=message):
+        experiment.add("a", **config)
+    assert [trial.state.name for trial in experiment.recorded] == ["FAIL"]
+
+
 def test_given_values_are_kept() -> None:
     """A horizon or a step size of the user's own, constant or searched, is not overwritten."""
     experiment = Experiment(InnerHorizon(n_outer=10))
