@@ -56,7 +56,7 @@ from bbo_plugins.ray.tune.horizons import (
     searcher_name,
     tell_stopped_early,
 )
-from bbo_plugins.ray.tune.seeing import show_to_stoppers
+from bbo_plugins.ray.tune.watching import show_to_stoppers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

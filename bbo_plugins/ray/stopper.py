@@ -35,13 +35,13 @@ from bbo_plugins.ray.tune.conversions import (
     finite_or_none,
     maximized,
 )
-from bbo_plugins.ray.tune.seeing import SeeingStopper
 from bbo_plugins.ray.tune.spaces import (
     check_choices_come_back,
     example_of_domain,
     read_space,
     replayed,
 )
+from bbo_plugins.ray.tune.watching import WatchingStopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ class _Observed:
         return TrialRow.read(trial)
 
 
-class RegretGapStopper(SeeingStopper):
+class RegretGapStopper(WatchingStopper):
     """Ends an experiment when one more trial can hardly change what is known of the optimum.
 
     After each finished trial a Gaussian process says how much the expected best value can have
@@ -246,17 +246,17 @@ class RegretGapStopper(SeeingStopper):
         is_late = self._finishing is not None and trial_id not in self._finishing
         done, is_there = bool(result.get(DONE)), _is_at_horizon(result)
         if self._finishing is not None:  # by now Tune has most likely ended or paused the others
-            self._finishing -= self._at_horizon - {trial_id} - self.seen
+            self._finishing -= self._at_horizon - {trial_id} - self.watched
         self._at_horizon.discard(trial_id)
         if is_there:
             self._at_horizon.add(trial_id)
         elif not done:
             self._ended.pop(trial_id, None)
         self._latest[trial_id] = self._observed(result)
-        for ended in self._live.hear(trial_id, done=done, goes_on=self.is_seen_to_go_on):
+        for ended in self._live.hear(trial_id, done=done, goes_on=self.is_watched_and_goes_on):
             if self._finishing is None:
                 self._count(ended)
-            elif not self.is_seen_to_go_on(ended):
+            elif not self.is_watched_and_goes_on(ended):
                 self._finishing.discard(ended)
         if is_there and self._finishing is None:  # it counts, but Tune has still to end it
             self._count(trial_id)
@@ -273,7 +273,7 @@ class RegretGapStopper(SeeingStopper):
 
     def _is_over(self, trial_id: str) -> bool:
         """Return whether a trial is seen to have ended, or to wait at its horizon."""
-        return self.is_seen_to_be_over(trial_id, if_waiting=trial_id in self._at_horizon)
+        return self.is_watched_and_over(trial_id, if_waiting=trial_id in self._at_horizon)
 
     def history(self) -> list[StoppingRecord]:
         """Return one record for each trial that has ended, the oldest first."""
@@ -308,7 +308,7 @@ class RegretGapStopper(SeeingStopper):
         self._records.append(found.record)
         if found.record.terminate:
             # One that has just reported its end goes on while Tune saves its checkpoint.
-            waiting = {*self._live.ids, *filter(self.is_seen_to_go_on, self._latest)}
+            waiting = {*self._live.ids, *filter(self.is_watched_and_goes_on, self._latest)}
             waiting = {one for one in waiting if not self._is_over(one)}
             self._finishing = waiting if self._graceful else set()
             _logger.info(

@@ -25,7 +25,7 @@ from ray.tune.experiment import Trial
 from ray.tune.stopper import CombinedStopper, NoopStopper
 
 from bbo_plugins.ray import RegretGapStopper
-from bbo_plugins.ray.tune.seeing import show_to_stoppers
+from bbo_plugins.ray.tune.watching import show_to_stoppers
 from tests.ray.schedulers import make_trial
 from tests.ray.searches import MODELS
 
@@ -346,7 +346,7 @@ def test_silent_trials_are_not_waited_for_forever() -> None:
     pytest.fail("the experiment did not end")
 
 
-def test_a_trial_that_is_seen_to_go_on_is_waited_for() -> None:
+def test_a_trial_that_is_watched_and_goes_on_is_waited_for() -> None:
     """However silent it is, and while Tune saves the checkpoint of its last result."""
     stopper = _stopper(threshold=1e6, min_n_trials=3, patience=1)
     trials = {name: make_trial(name) for name in ["slow", *"abcd"]}
@@ -368,7 +368,7 @@ def test_a_trial_that_is_seen_to_go_on_is_waited_for() -> None:
     assert not stopper.stop_all()  # the last checkpoint of "c" is being saved
     restored = pickle.loads(pickle.dumps(stopper))  # noqa: S301 - just written
     for trial in trials.values():
-        restored.see(trial)
+        restored.watch(trial)
     trials["c"].set_status(Trial.TERMINATED)
     assert stopper.stop_all()
     assert restored.stop_all()
@@ -380,7 +380,7 @@ def test_a_trial_that_is_seen_to_wait_at_its_horizon_is_not_waited_for(status: s
     stopper = _stopper(threshold=1e6, min_n_trials=2, patience=1)
     trials = {name: make_trial(name) for name in "ab"}
     for number, (name, trial) in enumerate(trials.items()):
-        stopper.see(trial)
+        stopper.watch(trial)
         trial.set_status(Trial.RUNNING)
         stopper(name, _result(0.1 * number, sgd_steps=10))
         assert not stopper.stop_all()
@@ -392,7 +392,7 @@ def test_a_trial_that_is_seen_to_be_paused_is_not_waited_for_forever() -> None:
     """A scheduler that has paused a trial below its horizon may never continue it."""
     stopper = _stopper(threshold=1e6, min_n_trials=2, patience=1)
     paused = make_trial("paused")
-    stopper.see(paused)
+    stopper.watch(paused)
     stopper("paused", _result(0.9, sgd_steps=5))
     paused.set_status(Trial.PAUSED)
     for number in range(5):

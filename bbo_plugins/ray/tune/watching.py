@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from collections.abc import KeysView
 
 
-class SeeingStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
+class WatchingStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
     """A stopper that sees the trials which a scheduler shows it."""
 
     def __init__(self) -> None:
         """Start without any trial."""
-        self._seen: dict[str, Trial] = {}
+        self._watched: dict[str, Trial] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the trials, which Tune keeps and a scheduler shows anew."""
-        return {**self.__dict__, "_seen": {}}
+        return {**self.__dict__, "_watched": {}}
 
-    def see(self, trial: Trial) -> None:
+    def watch(self, trial: Trial) -> None:
         """Look at a trial's status from now on. A scheduler calls this."""
-        self._seen[trial.trial_id] = trial
+        self._watched[trial.trial_id] = trial
 
     @property
-    def seen(self) -> KeysView[str]:
+    def watched(self) -> KeysView[str]:
         """The trials that can be seen."""
-        return self._seen.keys()
+        return self._watched.keys()
 
-    def is_seen_to_go_on(self, trial_id: str) -> bool:
+    def is_watched_and_goes_on(self, trial_id: str) -> bool:
         """Return whether a trial runs, saves its last checkpoint, or waits to be started."""
-        trial = self._seen.get(trial_id)
+        trial = self._watched.get(trial_id)
         return trial is not None and trial.status in {Trial.PENDING, Trial.RUNNING}
 
-    def is_seen_to_be_over(self, trial_id: str, *, if_waiting: bool) -> bool:
+    def is_watched_and_over(self, trial_id: str, *, if_waiting: bool) -> bool:
         """Return whether a trial has ended; ``if_waiting`` says whether one has that does not run.
 
         A trial that has made its steps waits until a horizon that grows continues it, and then for
         its turn.
         """
-        trial = self._seen.get(trial_id)
+        trial = self._watched.get(trial_id)
         if trial is None or trial.status == Trial.RUNNING:
             return False
         return if_waiting or trial.status not in {Trial.PAUSED, Trial.PENDING}
@@ -61,7 +61,7 @@ def show_to_stoppers(tune_controller: Any, trial: Trial) -> None:
     stoppers = [getattr(controller, "_stopper", None)]
     while stoppers:
         stopper = stoppers.pop()
-        if isinstance(stopper, SeeingStopper):
-            stopper.see(trial)
+        if isinstance(stopper, WatchingStopper):
+            stopper.watch(trial)
         elif isinstance(stopper, CombinedStopper):
             stoppers.extend(stopper._stoppers)
