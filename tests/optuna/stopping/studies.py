@@ -24,7 +24,7 @@ from bbo_plugins.optuna.study.trials import TrialReader
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage
@@ -61,7 +61,7 @@ def new_study(
 
 def add(
     study: Study,
-    params: dict[str, float],
+    params: Mapping[str, Any],
     value: float | None,
     *,
     state: TrialState = TrialState.COMPLETE,
@@ -82,7 +82,7 @@ def add(
     """
     trial = create_trial(
         state=state,
-        params=params,
+        params=dict(params),
         distributions=PLANE if distributions is None else distributions,
         value=value,
         **options,

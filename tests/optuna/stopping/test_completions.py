@@ -177,7 +177,8 @@ def test_a_parameter_that_never_varied_is_held() -> None:
     assert held == {9: [None, None], 10: [at, None]}
     fresh = completed_in(study).space.snap(np.random.default_rng(0).random((20, 2)))
     assert set(fresh[:, 0]) == {at}
-    for params in ({"k": "a", "x": 0.3}, {"x": 0.3}):
+    others: list[dict[str, Any]] = [{"k": "a", "x": 0.3}, {"x": 0.3}]
+    for params in others:
         another = new_study()
         another.add_trials(study.get_trials())
         own = {name: distributions[name] for name in params}
