@@ -16,7 +16,7 @@ from bbo_plugins.methods.gp_bo import (
     can_be_local,
     can_have_cosines,
 )
-from bbo_plugins.optuna.go_ucb_sampler import suggest_by_network
+from bbo_plugins.optuna.go_ucb_sampler import N_STARTUP, default_startup, suggest_by_network
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
 
@@ -105,7 +105,7 @@ class BBOSampler(ModelSampler):
 
     Args:
         n_startup_trials: Finished trials before the models suggest, one of them at least with a
-            value.
+            value. None for 10, or √``n_trials``, rounded up, if that is less.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.
@@ -119,7 +119,8 @@ class BBOSampler(ModelSampler):
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
             ``phi`` and ``noise_func`` is None, the noise variance of a value after n steps is known
             to be φ² / n, and the study must have one objective.
-        n_trials: Planned number of trials. Of no effect: the turns do not depend on it.
+        n_trials: Planned number of trials; sets ``n_startup_trials`` if that is not given, and
+            nothing else.
         independent_sampler: Sampler for the start-up and for parameters the models do not cover.
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
@@ -151,7 +152,7 @@ class BBOSampler(ModelSampler):
     def __init__(
         self,
         *,
-        n_startup_trials: int = 10,
+        n_startup_trials: int | None = None,
         deterministic_objective: bool = False,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         noise_func: NoiseFunction | None = None,
@@ -163,7 +164,9 @@ class BBOSampler(ModelSampler):
     ) -> None:
         """Check and keep the arguments."""
         if n_trials is not None:
-            errors.check_int("n_trials", n_trials, minimum=1)
+            n_trials = errors.check_int("n_trials", n_trials, minimum=1)
+        if n_startup_trials is None:
+            n_startup_trials = min(default_startup(n_trials), N_STARTUP)
         known = noise_func_with(horizon, noise_func)
         self._noise_is_horizons = known is not noise_func
         super().__init__(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
-_N_STARTUP = 10  # of a study of unknown length
+N_STARTUP = 10  # of a study of unknown length
 
 
 class GOUCBSampler(ModelSampler):
@@ -122,7 +122,7 @@ class GOUCBSampler(ModelSampler):
         if n_trials is not None:
             n_trials = errors.check_int("n_trials", n_trials, minimum=1)
         if n_startup_trials is None:
-            n_startup_trials = _default_startup(n_trials)
+            n_startup_trials = default_startup(n_trials)
         super().__init__(
             n_startup_trials=n_startup_trials,
             noise_func=noise_func,
@@ -164,6 +164,6 @@ def suggest_by_network(
     return noting_unreadable(step, starts)
 
 
-def _default_startup(n_trials: int | None) -> int:
+def default_startup(n_trials: int | None) -> int:
     """Return √n_trials rounded up, which is the paper's rule, or what stands in for it."""
-    return _N_STARTUP if n_trials is None else math.isqrt(n_trials - 1) + 1
+    return N_STARTUP if n_trials is None else math.isqrt(n_trials - 1) + 1

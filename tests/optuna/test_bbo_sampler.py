@@ -164,6 +164,23 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
         assert (losses(study)[-1] == TRIED) is (number % 6 == 3)
 
 
+@pytest.mark.parametrize(
+    "arguments, n",
+    [
+        ({}, 10),
+        ({"n_trials": 20}, 5),
+        ({"n_trials": np.int64(26)}, 6),
+        ({"n_trials": 500}, 10),
+        ({"n_trials": 20, "n_startup_trials": 7}, 7),
+    ],
+)
+def test_a_short_study_has_a_short_start_up(arguments: dict[str, Any], n: int) -> None:
+    """The root of the planned trials, never more than ten, unless the user says how many."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0, **arguments))
+    study.optimize(box, n_trials=n + 1)
+    assert [one is not None for one in losses(study)] == [False] * n + [True]
+
+
 def next_by(
     sampler: optuna.samplers.BaseSampler,
     study: optuna.Study,
