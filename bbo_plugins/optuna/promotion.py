@@ -100,9 +100,9 @@ class PromotionCallback:
     the value of its longest training.
 
     Works with every sampler but Optuna's ``GridSampler``, in both directions, with threads
-    (``n_jobs``) and with several processes on one storage: nothing is enqueued twice. An enqueued
-    trial that ends while one point of a grid is left is an error of Optuna's. With a horizon that
-    does not grow, nothing is ever enqueued.
+    (``n_jobs``) and with several processes on one storage: nothing is enqueued twice. GridSampler
+    raises an exception when an enqueued trial ends while one grid point is left. With a horizon
+    that does not grow, nothing is ever enqueued.
 
     Args:
         horizon: The horizon, the same in every worker.

@@ -1,8 +1,9 @@
 """Stopping a Ray Tune experiment when nothing more is to be gained.
 
 The rule is that of :class:`~bbo_plugins.RegretGapTerminator`
-(:mod:`bbo_plugins.methods.regret_gap`), for any search algorithm. A stopper sees results only, so
-it keeps the last value of each trial and one record for each trial that has ended. Ray's
+(:mod:`bbo_plugins.methods.regret_gap`), for any search algorithm. A stopper sees results only, and
+beside InnerHorizonScheduler the status of trials. So it keeps the last value of each trial and one
+record for each trial that has ended. Ray's
 checkpoints contain it, and after a restore it goes on from there.
 """
 
@@ -245,7 +246,8 @@ class RegretGapStopper(WatchingStopper):
         """Take notice of a result; return whether its trial is to be stopped."""
         is_late = self._finishing is not None and trial_id not in self._finishing
         done, is_there = bool(result.get(DONE)), _is_at_horizon(result)
-        if self._finishing is not None:  # by now Tune has most likely ended or paused the others
+        if self._finishing is not None:
+            # By now Tune has most likely ended or paused the others; of watched ones it is known.
             self._finishing -= self._at_horizon - {trial_id} - self.watched
         self._at_horizon.discard(trial_id)
         if is_there:

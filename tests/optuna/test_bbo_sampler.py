@@ -169,7 +169,10 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     [
         ({}, 10),
         ({"n_trials": 20}, 5),
+        ({"n_trials": 1}, 1),
         ({"n_trials": np.int64(26)}, 6),
+        ({"n_trials": 81}, 9),
+        ({"n_trials": 82}, 10),
         ({"n_trials": 500}, 10),
         ({"n_trials": 20, "n_startup_trials": 7}, 7),
     ],

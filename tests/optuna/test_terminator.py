@@ -401,7 +401,7 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_study_with_a_fixed_parameter_is_stopped(seed: int) -> None:
-    """About as soon as one without: where it is fixed elsewhere is not searched."""
+    """What other values of the fixed parameter would bring is no reason to go on."""
 
     def objective(trial: Trial) -> float:
         return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2 + trial.suggest_int("k", 1, 4)

@@ -106,7 +106,8 @@ class CompletedTrials:
     """The first t completions as a stopping criterion sees them, with the values they had by then.
 
     Attributes:
-        space: The parameters that any of them has, d of them; those that never varied are held.
+        space: The parameters that any of them has, d of them; held if all of ten or more trials
+            have the same value.
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
@@ -206,7 +207,8 @@ def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
 def _constant(rows: Sequence[TrialRow], space: SearchSpace) -> dict[str, Any]:
     """Return the parameters that have the same value in all of these trials, ten of them or more.
 
-    Something fixes them, such as a PartialFixedSampler, so no further trial goes elsewhere.
+    Most likely something fixes them, such as a PartialFixedSampler. Imported trials count, too: one
+    trial elsewhere ends it.
     """
     if len(rows) < N_CHANGED:
         return {}

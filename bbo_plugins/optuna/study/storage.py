@@ -59,9 +59,9 @@ FIXED_PARAMS = "fixed_params"  # parameters that enqueue_trial gave the trial
 RETRY_HISTORY = "retry_history"  # numbers of the failed trials that the trial repeats
 GRID_KEYS = ("grid_id", "search_space")  # which point of which grid GridSampler gave the trial
 CV_SCORES_KEY = "terminator:cv_scores"
-# What says where a database, a journal's file, a journal in Redis, or a gRPC server is.
-_PLACE = ("url", "_file_path", "_url", "_prefix", "_host", "_port")
-# Each opening of these is another database.
+# What says where a database, a journal's file, a journal in Redis, or a gRPC server is; then more.
+_PLACES, _PARTS = ("url", "_file_path", "_url", "_host"), ("_prefix", "_port")
+# Each opening of these is another database. Other spellings of such an address are not known.
 _IN_MEMORY = ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
@@ -82,8 +82,9 @@ def address(study: Study) -> tuple[Any, ...] | None:
     if isinstance(storage, InMemoryStorage):
         return None
     backend = getattr(storage, "_backend", storage)
-    place = tuple(getattr(backend, name, None) for name in _PLACE)
-    is_named = set(place) != {None} and place[0] not in _IN_MEMORY
+    found = [getattr(backend, name, None) for name in (*_PLACES, *_PARTS)]
+    place = [None if one is None else str(one) for one in found]
+    is_named = any(place[: len(_PLACES)]) and place[0] not in _IN_MEMORY
     return (*place, study.study_name, study._study_id) if is_named else None
 
 

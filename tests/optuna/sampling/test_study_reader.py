@@ -246,12 +246,8 @@ def test_what_was_said_of_a_study_is_remembered_for_longer(kind: str, tmp_path: 
 def test_what_was_said_of_one_study_is_said_of_another_of_the_same_name(tmp_path: Path) -> None:
     """In other files, in memory, and after the study was deleted."""
     readers, url = PerStudy(StudyReader), f"sqlite:///{tmp_path}"
-    sqlite = (
-        "sqlite://",
-        "sqlite:///",
-        "sqlite:///:memory:",
-        "sqlite:///:memory:",
-    )  # each of them another one
+    # Each opening of these is another database.
+    sqlite = [each for each in ("sqlite://", "sqlite:///", "sqlite:///:memory:") for _ in range(2)]
     for storage in (f"{url}/a.db", None, None, *sqlite, f"{url}/b.db"):
         study = optuna.create_study(study_name="a", storage=storage)
         assert readers.of(study).once.first_time("news")
