@@ -165,5 +165,5 @@ def suggest_by_network(
 
 
 def default_startup(n_trials: int | None) -> int:
-    """Return √n_trials rounded up, which is the paper's rule, or what stands in for it."""
+    """Return √n_trials rounded up, which is the paper's rule; without a plan :data:`N_STARTUP`."""
     return N_STARTUP if n_trials is None else math.isqrt(n_trials - 1) + 1

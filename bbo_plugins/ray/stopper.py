@@ -3,8 +3,8 @@
 The rule is that of :class:`~bbo_plugins.RegretGapTerminator`
 (:mod:`bbo_plugins.methods.regret_gap`), for any search algorithm. A stopper sees results only, and
 beside InnerHorizonScheduler the status of trials. So it keeps the last value of each trial and one
-record for each trial that has ended. Ray's
-checkpoints contain it, and after a restore it goes on from there.
+record for each trial that has ended. Ray's checkpoints contain it, and after a restore it goes on
+from there.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.observations import failures_with_value, with_infinities_clipped
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.parameters import N_CHANGED, ParameterLearner, is_value_of
+from bbo_plugins.optuna.study.parameters import ParameterLearner, is_value_of
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow
 
@@ -51,6 +51,7 @@ Completion: TypeAlias = list[TrialRow]
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
 _MAX_AGE = 32  # completions since it was used
+_LEAST_CONSTANT = 10  # completions with one value of a parameter, for it to count as fixed
 
 
 class LearnedSpace:
@@ -210,7 +211,7 @@ def _constant(rows: Sequence[TrialRow], space: SearchSpace) -> dict[str, Any]:
     Most likely something fixes them, such as a PartialFixedSampler. Imported trials count, too: one
     trial elsewhere ends it.
     """
-    if len(rows) < N_CHANGED:
+    if len(rows) < _LEAST_CONSTANT:
         return {}
     first = rows[0].params
     return {
