@@ -103,7 +103,7 @@ def test_stopping_resumes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     """Stopped after some trials, the study spends the rest of its steps, and then is finished."""
-    arguments = ("--total-steps", "120", "--seed", "4")
+    arguments = ("--total-steps", "80", "--seed", "4")
     _, messages = _run("horizon_optuna", tmp_path, "--n-trials", "7", *arguments)
     assert "is to be continued to" in messages
     assert _is_picture(tmp_path / "result" / "horizon.png")
@@ -111,7 +111,7 @@ def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     assert "7 trials stored" in second
     study = _study(tmp_path, "horizon", "digits, seed 4")
     trials = study.get_trials(states=[optuna.trial.TrialState.COMPLETE])
-    assert sum(len(steps_of(trial) or ()) for trial in trials) == 120
+    assert sum(len(steps_of(trial) or ()) for trial in trials) == 80
     n_continued = sum(continued_from(trial) is not None for trial in trials)
     assert n_continued > 0
     counts = f"{len(trials) - n_continued} configurations, {n_continued} continuations"
@@ -134,7 +134,7 @@ def test_registration_reports_both_estimates(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_hyperparameters_compares_samplers(tmp_path: Path) -> None:
     """A row for each, none worse than guessing, and the means are those of the columns."""
-    out, _ = _run("many_hyperparameters", tmp_path, "--n-trials", "5", "--n-seeds", "2")
+    out, _ = _run("many_hyperparameters", tmp_path, "--n-trials", "3", "--n-seeds", "2")
     assert _is_picture(tmp_path / "result" / "many_hyperparameters.png")
     rows = re.findall(r"^(\w+Sampler) +(\S+) +(\S+) +(\S+) +(\S+)$", out, re.MULTILINE)
     assert [row[0] for row in rows] == ["GOUCBSampler", "TPESampler", "RandomSampler"]

@@ -106,7 +106,7 @@ def test_minimum_is_attained_at_argmin_and_nothing_is_below(name: str) -> None:
     lowest = min(values := [value(point) for point in points])
     for start in (points[int(np.argmin(values))], problem.cube.encode([problem.argmin])[0]):
         best, best_value = start, value(start)
-        for step in np.geomspace(0.2, 1e-6, 400):
+        for step in np.geomspace(0.2, 1e-6, 150):
             near = np.clip(best + step * rng.standard_normal(problem.dimension), 0.0, 1.0)
             if value(near) < best_value:
                 best, best_value = near, value(near)

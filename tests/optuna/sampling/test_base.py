@@ -223,8 +223,15 @@ def one_name(trial: optuna.Trial) -> float:
     return more + math.log10(rate / best) ** 2 + 4.0 * (x - 0.3) ** 2
 
 
-@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])
-@pytest.mark.parametrize("objective, least", [(within, 0.005), (one_name, 1e-3)])
+@pytest.mark.parametrize(
+    "objective, least, make",
+    [
+        (within, 0.005, GOUCBSampler),
+        (within, 0.005, BBOSampler),
+        (one_name, 1e-3, UHEBOSampler),
+        (one_name, 1e-3, BBOSampler),
+    ],
+)
 def test_a_range_may_depend_on_other_parameters(
     objective: Callable[[optuna.Trial], float],
     least: float,
