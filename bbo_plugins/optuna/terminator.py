@@ -186,7 +186,7 @@ class RegretGapTerminator:
         started = seconds_of(trial.datetime_start, unknown=-math.inf)
         with self._up_to_date(study, trial.number) as progress:
             final = progress.final(trial.number, started)
-            progress.n_seen = len(progress.order)
+            progress.n_seen = progress.n_latest = len(progress.order)
             if final is None:
                 return
             # Several threads may each find a reason; the first one has said it.
@@ -199,14 +199,18 @@ class RegretGapTerminator:
     def should_terminate(self, study: Study) -> bool:
         """Return whether the study is to end here: for ask-and-tell loops.
 
-        Like the callback, called for the trial that completed last; continuations aside.
+        Like the callback, called for the trial that completed last; continuations aside. The answer
+        stays the same until a trial completes.
 
         Raises:
             TypeError: ``study`` is not a study.
             ValueError: The study has several objectives.
         """
         with self._up_to_date(study) as progress:
-            if not progress.order:
+            n = len(progress.order)
+            if n != progress.n_latest:
+                progress.n_seen, progress.n_latest = progress.n_latest, n
+            if not n:
                 return False
             newest = progress.order[-1][0].trial
             started = seconds_of(newest.datetime_start, unknown=-math.inf)

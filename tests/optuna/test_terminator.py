@@ -142,7 +142,7 @@ def test_values_that_count_as_failures_change_no_criterion(penalties: list[float
     for index in range(30):
         if index in {14, 17, 21, 22, 26}:
             add(study, {"x": 0.95, "y": 0.01 * index}, penalties[index % len(penalties)])
-            is_stopped.append(terminator.should_terminate(study))
+            is_stopped.append(RegretGapTerminator().should_terminate(study))
         add_all(study, X[[index]], values[[index]])
         terminator.evaluate(study)
     history = terminator.history(study)
@@ -471,6 +471,22 @@ def test_worker_stops_for_what_another_found_between_its_trials(*, has_seen: boo
     if has_seen:
         run(1)
     assert run(3) == (3 if has_seen else 1)
+
+
+def test_a_stop_between_two_polls_is_found() -> None:
+    """A worker that asks after every second trial sees every record since it last asked."""
+    X, values = converging(40)
+    terminator, other = RegretGapTerminator(), RegretGapTerminator()
+    told = other.history(_told(X, values, other))
+    n = next(record.n_trials for record in told if record.terminate)
+    study = _told(X[: n - 1], values[: n - 1], other)
+    assert not terminator.should_terminate(study)
+    add_all(study, X[n - 1 : n], values[n - 1 : n])
+    add(study, {"x": 0.95, "y": 0.95}, 9.0)  # whose record has no reason to stop
+    answers = [terminator.should_terminate(study) for _ in range(2)]
+    assert answers == [True, True]
+    add(study, {"x": 0.9, "y": 0.95}, 9.0)  # the study is continued
+    assert not terminator.should_terminate(study)
 
 
 # --------------------------------------------------------------------------------------- arguments

@@ -89,7 +89,8 @@ class StudyProgress:
         lock: To be held while anything else here is used.
         once: The messages about this study that have been given.
         order: The completions in their order.
-        n_seen: How many of them a worker here has looked at; infinite before the first look.
+        n_seen: How many of them a worker here had looked at before; infinite at the first look.
+        n_latest: How many there were at the latest look; infinite before the first one.
         records: Records by the number of completions, in that order.
         warm_start: State from which the next fit may start.
         has_read_records: Whether those that are stored have been read.
@@ -108,7 +109,7 @@ class StudyProgress:
         self._space = LearnedSpace()
         self._n_complete = 0
         self.order: tuple[Completion, ...] = ()
-        self.n_seen = math.inf
+        self.n_seen = self.n_latest = math.inf
         self.records: dict[int, StoredRecord] = {}
         self.warm_start: WarmStart | None = None
         self.has_read_records = False
