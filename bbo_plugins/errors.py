@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# What a fit raises whose data are beyond floating point or memory; LinAlgError is a ValueError.
+# What a fit raises whose data are beyond floating point or memory. ValueError is what LinAlgError,
+# math.sqrt(-1.0) and int(NaN) are; mistakes in code may be too, and are in the log (DEBUG).
 UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError)
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +73,17 @@ def rule_message(argument: str, rule: str, value: object) -> str:
 def reason_of(error: Exception) -> str:
     """Return what an exception says, or its type if it says nothing."""
     return str(error) or type(error).__name__
+
+
+def note_without_model(error: Exception, outcome: str) -> str:
+    """Return the note that no model could be used; the log has the error (DEBUG).
+
+    Args:
+        error: Why none could be.
+        outcome: What that leads to, as the end of a sentence.
+    """
+    _logger.debug("No model could be used.", exc_info=error)
+    return f"no model could be used ({reason_of(error)}), so {outcome}"
 
 
 def check_real(

@@ -90,3 +90,14 @@ def test_what_is_left_out_of_unusable_data_is_in_the_log(caplog: pytest.LogCaptu
     assert isinstance(record.exc_info[1], np.linalg.LinAlgError)
     with pytest.raises(TypeError), errors.without_unusable("A cutoff"):
         fail(TypeError())
+
+
+def test_a_note_says_why_there_is_no_model(caplog: pytest.LogCaptureFixture) -> None:
+    """And the log has the error, so that a mistake in code can be told from odd data."""
+    error = ValueError("shapes (3,) (4,)")
+    with caplog.at_level(logging.DEBUG, "bbo_plugins"):
+        note = errors.note_without_model(error, "the point is random")
+    assert note == "no model could be used (shapes (3,) (4,)), so the point is random"
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error

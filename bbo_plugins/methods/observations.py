@@ -7,7 +7,6 @@ depends on it, what suggested earlier trials (:class:`TrialHistory`). It returns
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ import numpy as np
 from bbo_plugins.acquisition.candidates import far_apart, shifted_sobol
 from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
 from bbo_plugins.acquisition.validity import Validities
-from bbo_plugins.errors import reason_of
+from bbo_plugins.errors import note_without_model
 from bbo_plugins.gp.targets import MAD_TO_STD, median_of
 from bbo_plugins.methods.learning_curves import predict_finals
 from bbo_plugins.space.search_space import keys_of
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-_logger = logging.getLogger(__name__)
 NO_ARM = -1
 # Fields of Observations, but X, that have an entry for each evaluated point, or are None.
 _BY_POINT = ("y", "complete", "noise_variance", "constraints", "has_value", "progress", "n_beside")
@@ -616,10 +614,8 @@ class Suggestion:
         cls, space: SearchSpace, rng: np.random.Generator, error: Exception
     ) -> Suggestion:
         """Return a random point of the space, and the note that a model failed by ``error``."""
-        _logger.debug("No model could be used.", exc_info=error)
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        notes = (f"no model could be used ({reason_of(error)}), so the point is random",)
-        return cls(x, notes=notes)
+        return cls(x, notes=(note_without_model(error, "the point is random"),))
 
     @property
     def is_by_model(self) -> bool:

@@ -153,7 +153,7 @@ def suggest(
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except errors.UNUSABLE as error:
-        note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
+        note = errors.note_without_model(error, "the query fills the space")
         return replace(space_filling(problem, data, rng), notes=(note,), reason="fallback")
     chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)

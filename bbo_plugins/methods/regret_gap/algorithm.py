@@ -118,7 +118,7 @@ def evaluate(
             next_start, notes = model.warm_start, model.notes
             value, terms = _criterion(space, X, y, model, targets.std, rule, seed)
         except errors.UNUSABLE as error:
-            notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
+            notes = (errors.note_without_model(error, "there is no signal"),)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = replace(made, value=value, threshold=threshold, terms=terms)
     terminate = rule.decides(record, previous)  # Algorithm 1, the end of one iteration
