@@ -81,10 +81,14 @@ class Options:
     many_responses: bool = False
 
     def __post_init__(self) -> None:
-        """Check the options."""
-        errors.check_positive("beta", self.beta)
-        errors.check_real("epsilon", self.epsilon, "at least 0", lambda value: value >= 0.0)
-        errors.check_bool("many_responses", self.many_responses)
+        """Check the options, and keep them as plain numbers."""
+        checked = {
+            "beta": errors.check_positive("beta", self.beta),
+            "epsilon": errors.check_real("epsilon", self.epsilon, "at least 0", lambda e: e >= 0.0),
+            "many_responses": errors.check_bool("many_responses", self.many_responses),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.epsilon > 0.0 and not self.many_responses:
             rule = "0 unless many_responses is True"
             raise ValueError(errors.rule_message("epsilon", rule, self.epsilon))

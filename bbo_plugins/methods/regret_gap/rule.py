@@ -73,34 +73,36 @@ class StoppingRule:
     deterministic_objective: bool = False
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
-        errors.check_word("criterion", self.criterion, CRITERIA)
-        self._check_threshold()
-        _check_fraction("delta", self.delta)
-        errors.check_int("patience", self.patience, minimum=1)
-        errors.check_int("n_initial", self.n_initial, minimum=1)
-        errors.check_int("min_n_trials", self.min_n_trials, minimum=2)
-        errors.check_bool("deterministic_objective", self.deterministic_objective)
-        if self.eta is not None:
-            _check_fraction("eta", self.eta)
-            if self.threshold not in WITH_ETA:
-                rule = f"None with threshold={self.threshold!r}, which has no eta"
-                raise ValueError(errors.rule_message("eta", rule, self.eta))
+        """Check the arguments, and keep them as plain numbers and words."""
+        deterministic = errors.check_bool("deterministic_objective", self.deterministic_objective)
+        checked = {
+            "criterion": errors.check_word("criterion", self.criterion, CRITERIA),
+            "threshold": self._checked_threshold(),
+            "eta": None if self.eta is None else _checked_fraction("eta", self.eta),
+            "delta": _checked_fraction("delta", self.delta),
+            "patience": errors.check_int("patience", self.patience, minimum=1),
+            "n_initial": errors.check_int("n_initial", self.n_initial, minimum=1),
+            "min_n_trials": errors.check_int("min_n_trials", self.min_n_trials, minimum=2),
+            "deterministic_objective": deterministic,
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.eta is not None and self.threshold not in WITH_ETA:
+            rule = f"None with threshold={self.threshold!r}, which has no eta"
+            raise ValueError(errors.rule_message("eta", rule, self.eta))
 
-    def _check_threshold(self) -> None:
+    def _checked_threshold(self) -> str | float:
         if not isinstance(self.threshold, str):
-            if self.is_probability:
-                _check_fraction("threshold", self.threshold)
-            else:
-                errors.check_positive("threshold", self.threshold)
-            return
-        errors.check_word("threshold", self.threshold, THRESHOLDS)
+            check = _checked_fraction if self.is_probability else errors.check_positive
+            return check("threshold", self.threshold)
+        threshold = errors.check_word("threshold", self.threshold, THRESHOLDS)
         unfit = (self.threshold == "auto" and self.criterion != "regret-gap") or (
             self.threshold == "cross-validation" and self.is_probability
         )
         if unfit:
             rule = f"another one with criterion={self.criterion!r}"
             raise ValueError(errors.rule_message("threshold", rule, self.threshold))
+        return threshold
 
     @property
     def criterion_in_words(self) -> str:
@@ -116,7 +118,7 @@ class StoppingRule:
     def fraction(self) -> float:
         """η, also where it was left at its default."""
         if self.eta is not None:
-            return float(self.eta)
+            return self.eta
         if self.threshold == "median" or self.is_probability:
             return 0.01
         return 0.2 if self.deterministic_objective else 0.1
@@ -146,7 +148,7 @@ class StoppingRule:
             fold_scores: Cross-validation scores of the best trial; None if not reported.
         """
         if not isinstance(self.threshold, str):
-            return float(self.threshold)
+            return self.threshold
         if self.threshold == "relative":
             return self.fraction * (1.0 if self.is_probability else std)
         if self.threshold == "median":
@@ -239,5 +241,5 @@ class StoppingRecord:
         return self.value < math.inf and self.value <= self.threshold
 
 
-def _check_fraction(argument: str, value: object) -> None:
-    errors.check_real(argument, value, "a number between 0 and 1", lambda x: 0.0 < x < 1.0)
+def _checked_fraction(argument: str, value: object) -> float:
+    return errors.check_real(argument, value, "a number between 0 and 1", lambda x: 0.0 < x < 1.0)

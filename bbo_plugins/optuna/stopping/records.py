@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -63,20 +63,8 @@ class Settings:
     @cached_property
     def content(self) -> dict[str, Any]:
         """The settings as JSON; two that mean the same are the same, whether spelled out or not."""
-        rule = self.rule
-        is_named = isinstance(rule.threshold, str)
-        return {
-            "v": _VERSION,
-            "threshold": rule.threshold if is_named else float(rule.threshold),
-            "criterion": rule.criterion,
-            "eta": rule.fraction if rule.threshold in WITH_ETA else None,
-            "patience": int(rule.patience),
-            "n_initial": int(rule.n_initial),
-            "delta": float(rule.delta),
-            "min_n_trials": int(rule.min_n_trials),
-            "deterministic_objective": bool(rule.deterministic_objective),
-            "seed": self.seed,
-        }
+        eta = self.rule.fraction if self.rule.threshold in WITH_ETA else None
+        return {**asdict(self.rule), "eta": eta, "seed": self.seed, "v": _VERSION}
 
     @cached_property
     def key(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,3 +206,10 @@ def test_options_are_checked(options: dict[str, Any], error: type[Exception], me
     """An option that makes no sense is refused by name."""
     with pytest.raises(error, match=message):
         Options(**options)
+
+
+def test_options_are_kept_as_plain_numbers() -> None:
+    """A fraction is a real number, but no function of arrays takes one."""
+    third: Any = Fraction(1, 3)
+    options = Options(beta=third, epsilon=third, many_responses=True)
+    assert {type(options.beta), type(options.epsilon)} == {float}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
@@ -59,6 +61,25 @@ def test_rule_refuses_bad_values(arguments: dict[str, Any], message: str) -> Non
     """The message names the argument, the rule, and the value."""
     with pytest.raises(ValueError, match=message):
         StoppingRule(**arguments)
+
+
+def test_arguments_are_kept_as_plain_numbers() -> None:
+    """So the settings can be stored as JSON, whatever numbers were given."""
+    arguments: dict[str, Any] = {
+        "criterion": "regret-gap",
+        "threshold": "median",
+        "eta": np.float32(0.5),
+        "delta": Fraction(1, 4),
+        "patience": np.int64(2),
+        "n_initial": np.int64(9),
+        "min_n_trials": np.int64(5),
+        "deterministic_objective": np.bool_(True),
+    }
+    kept = vars(StoppingRule(**arguments))
+    assert kept == arguments
+    assert {type(value) for value in kept.values()} == {str, float, int, bool}
+    number: Any = np.float32(0.5)
+    assert type(StoppingRule(threshold=number).threshold) is float
 
 
 def test_patience_asks_for_completions_in_a_row() -> None:
