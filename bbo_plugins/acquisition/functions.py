@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, assert_never
 
 import numpy as np
 from scipy import special
@@ -327,6 +327,8 @@ class ConstrainedAcquisition:
             return log_expected_improvement(mean, variance, self.incumbent)
         if self.kind == "ei":
             return expected_improvement(mean, variance, self.incumbent)
+        if self.kind != "ucb":
+            assert_never(self.kind)
         bound = upper_confidence_bound(mean, variance, self.beta)
         if self.feasibility.is_certain:
             return bound

@@ -38,6 +38,13 @@ from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, st
 # ------------------------------------------------------------------------- the acquisition itself
 
 
+def test_a_misspelled_acquisition_function_is_no_other_one() -> None:
+    """Nor is it taken for odd data, with a random point."""
+    X = random_points(unit_box(2), 8, np.random.default_rng(0))
+    with pytest.raises(AssertionError, match="logEI"):
+        step(observe(X, smooth(X)), acquisition="logEI")
+
+
 def _constrained(
     kind: AcquisitionName | None, space: SearchSpace, n_constraints: int, seed: int = 0
 ) -> Feasibility | ConstrainedAcquisition:
