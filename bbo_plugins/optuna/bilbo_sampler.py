@@ -19,7 +19,7 @@ from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, space_filling, suggest
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
-from bbo_plugins.optuna.bilevel.roles import Roles
+from bbo_plugins.optuna.bilevel.roles import DIRECTIONS, Roles, name_of, names_of
 from bbo_plugins.optuna.bilevel.trials import (
     NO_REASON,
     BilevelTrials,
@@ -161,16 +161,16 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._roles = Roles.checked(
-            upper_params=upper_params,
-            lower_params=lower_params,
-            query_param=query_param,
-            upper=upper,
-            lower=lower,
-            upper_direction=upper_direction,
-            lower_direction=lower_direction,
-            upper_constraints=upper_constraints,
-            lower_constraints=lower_constraints,
+        self._roles = Roles(
+            upper_params=names_of("upper_params", upper_params, least=1),
+            lower_params=names_of("lower_params", lower_params, least=1),
+            query_param=name_of("query_param", query_param),
+            upper=name_of("upper", upper),
+            lower=name_of("lower", lower),
+            upper_direction=errors.check_word("upper_direction", upper_direction, DIRECTIONS),
+            lower_direction=errors.check_word("lower_direction", lower_direction, DIRECTIONS),
+            upper_constraints=names_of("upper_constraints", upper_constraints),
+            lower_constraints=names_of("lower_constraints", lower_constraints),
         )
         self._options = Options(
             beta=DEFAULT_BETA if beta is None else beta,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from optuna.study import Study
 
-_DIRECTIONS = ("minimize", "maximize")
+DIRECTIONS = ("minimize", "maximize")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,9 @@ class Roles:
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
         coupled: Whether a trial observes all functions; else the one that its query names.
+
+    Raises:
+        ValueError: A name is used twice.
     """
 
     upper_params: tuple[str, ...]
@@ -46,32 +49,10 @@ class Roles:
     lower_constraints: tuple[str, ...]
     coupled: bool = False
 
-    @classmethod
-    def checked(cls, **arguments: Any) -> Roles:
-        """Check the names and directions that a user gives.
-
-        Args:
-            arguments: All attributes but ``coupled``; sequences of names of any type.
-
-        Returns:
-            The roles.
-
-        Raises:
-            TypeError: An argument has the wrong type.
-            ValueError: A direction is unknown, a level has no parameter, or a name is used twice.
-        """
-        for name in ("upper_direction", "lower_direction"):
-            errors.check_word(name, arguments[name], _DIRECTIONS)
-        for name in ("upper", "lower", "query_param"):
-            arguments[name] = _name(name, arguments[name])
-        for name in ("upper_params", "lower_params"):
-            arguments[name] = _names(name, arguments[name], least=1)
-        for name in ("upper_constraints", "lower_constraints"):
-            arguments[name] = _names(name, arguments[name])
-        roles = cls(**arguments)
-        _check_distinct("parameters", (*roles.params, roles.query_param))
-        _check_distinct("functions", roles.functions)
-        return roles
+    def __post_init__(self) -> None:
+        """Check that the names differ."""
+        _check_distinct("parameters", (*self.params, self.query_param))
+        _check_distinct("functions", self.functions)
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -199,7 +180,13 @@ class Roles:
         raise ValueError(errors.rule_message("parameter", rule, name))
 
 
-def _name(argument: str, value: object) -> str:
+def name_of(argument: str, value: object) -> str:
+    """Return a name that a user gives.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is empty.
+    """
     rule = "a non-empty name"
     errors.check_instance(argument, value, str, rule)
     if not value:
@@ -207,11 +194,17 @@ def _name(argument: str, value: object) -> str:
     return str(value)
 
 
-def _names(argument: str, values: object, *, least: int = 0) -> tuple[str, ...]:
+def names_of(argument: str, values: object, *, least: int = 0) -> tuple[str, ...]:
+    """Return the names in a sequence of any type that a user gives.
+
+    Raises:
+        TypeError: It is no sequence, or an entry is not a string.
+        ValueError: It has fewer than ``least`` entries, or an entry is empty.
+    """
     rule = "a sequence of names" if not least else "a sequence of at least one name"
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise TypeError(errors.rule_message(argument, rule, values))
-    names = tuple(_name(f"an entry of {argument}", value) for value in values)
+    names = tuple(name_of(f"an entry of {argument}", value) for value in values)
     if len(names) < least:
         raise ValueError(errors.rule_message(argument, rule, values))
     return names
