@@ -291,9 +291,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         self, snapshot: SnapshotT, suggestion: SuggestionT, params: Mapping[str, Any]
     ) -> Proposal:
         """Return what is stored of a suggestion of these parameters."""
-        return Proposal.of(
-            params,
-            snapshot.distributions,
+        return replace(
+            Proposal.of(params, snapshot.distributions),
             fits={name: start.to_json() for name, start in suggestion.warm_starts.items()},
             criterion=suggestion.criterion,
             arm=None if suggestion.arm is None else ARMS[suggestion.arm],

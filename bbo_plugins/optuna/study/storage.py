@@ -314,21 +314,20 @@ class Proposal:
 
     @classmethod
     def of(
-        cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution], **rest: Any
+        cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
     ) -> Proposal:
         """Build a proposal from parameters as Optuna's users see them.
 
         Args:
             params: The parameters proposed.
             distributions: The distributions of all parameters of the model.
-            rest: The other attributes, as they are.
         """
         stored = {
             name: _number_of(value, distributions[name])
             for name, value in params.items()
             if name in distributions
         }
-        return cls(stored, **rest, inactive=tuple(sorted(distributions.keys() - stored.keys())))
+        return cls(stored, inactive=tuple(sorted(distributions.keys() - stored.keys())))
 
     @property
     def is_by_model(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,10 +57,9 @@ def test_the_estimate_is_of_the_scale_that_the_sampler_saw() -> None:
         study, rng = new_study(), np.random.default_rng(0)
         for k in "ab" * 6:
             params: dict[str, Any] = {"k": k, "x": rng.random()}
-            proposal = Proposal.of(
-                params, distributions, fits={"Marginal": fit}, criterion="Marginal", warps=warps
-            )
-            stored = proposal.to_attributes()
+            proposal = Proposal.of(params, distributions)
+            known = replace(proposal, fits={"Marginal": fit}, criterion="Marginal", warps=warps)
+            stored = known.to_attributes()
             add(study, params, 1.0, distributions=distributions, system_attrs=stored)
         completed = completed_in(study)
         assert (completed.estimate is not None) == is_usable
@@ -76,10 +76,9 @@ def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
         distributions: dict[str, BaseDistribution] = {"x": UNIT}
         for i in range(12):
             left_out: dict[str, Any] = {"outliers": (2, 5, 7), "cutoff": -10.5}
-            proposal = Proposal.of(
-                {"x": i / 12}, distributions, fits={"Marginal": fit}, criterion=name, **left_out
-            )
-            stored = proposal.to_attributes()
+            proposal = Proposal.of({"x": i / 12}, distributions)
+            known = replace(proposal, fits={"Marginal": fit}, criterion=name, **left_out)
+            stored = known.to_attributes()
             add(study, {"x": i / 12}, float(i), distributions=distributions, system_attrs=stored)
         completed = completed_in(study)
         assert (completed.estimate is not None) == (n_points == 9)
@@ -122,9 +121,8 @@ def test_numbers_of_outliers_are_of_their_own_study(
     study = new_study()
     distributions: dict[str, BaseDistribution] = {"x": UNIT}
     for i in range(9):
-        proposal = Proposal.of(
-            {"x": i / 9},
-            distributions,
+        proposal = replace(
+            Proposal.of({"x": i / 9}, distributions),
             fits={"Marginal": fit},
             criterion="Marginal",
             outliers=(2,),
@@ -149,9 +147,10 @@ def test_conditional_parameters_and_estimates_for_them() -> None:
     rng = np.random.default_rng(0)
     for k in "ab" * 6:
         params: dict[str, Any] = {"k": k, f"{k}1": rng.random()}
-        proposal = Proposal.of(params, distributions, fits={"Marginal": fit}, criterion="Marginal")
+        proposal = Proposal.of(params, distributions)
+        stored = replace(proposal, fits={"Marginal": fit}, criterion="Marginal").to_attributes()
         own = {name: distributions[name] for name in params}
-        add(study, params, 1.0, distributions=own, system_attrs=proposal.to_attributes())
+        add(study, params, 1.0, distributions=own, system_attrs=stored)
     first, both = completed_in(study, 1), completed_in(study)
     assert (first.space.names, dict(first.space.conditions)) == (("a1", "k"), {})
     assert first.estimate is None
