@@ -15,7 +15,7 @@ import math
 import numbers
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # What a fit raises whose data are beyond floating point or memory. ValueError is what LinAlgError,
 # math.sqrt(-1.0) and int(NaN) are; mistakes in code may be too, and are in the log (DEBUG).
 UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError)
+_Word = TypeVar("_Word", bound=str)
 _logger = logging.getLogger(__name__)
 
 
@@ -155,8 +156,8 @@ def check_bool(argument: str, value: object) -> bool:
     return value
 
 
-def check_word(argument: str, value: object, words: Sequence[str]) -> str:
-    """Return ``value`` if it is one of ``words``.
+def check_word(argument: str, value: object, words: Sequence[_Word]) -> _Word:
+    """Return the one of ``words`` that ``value`` is.
 
     Raises:
         TypeError: ``value`` is not a string.
@@ -168,7 +169,7 @@ def check_word(argument: str, value: object, words: Sequence[str]) -> str:
         raise TypeError(rule_message(argument, rule, value))
     if value not in words:
         raise ValueError(rule_message(argument, rule, value))
-    return value
+    return words[words.index(value)]
 
 
 def check_callable(argument: str, value: object, rule: str) -> None:

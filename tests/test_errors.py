@@ -35,6 +35,11 @@ def test_good_values_become_plain_ones(
     assert type(checked) is type(expected)
 
 
+def test_a_word_comes_back_as_it_is_listed() -> None:
+    """A string of NumPy's is as good, but is not kept."""
+    assert type(errors.check_word("mode", np.str_("max"), ("min", "max"))) is str
+
+
 @pytest.mark.parametrize(
     "check, value, error, rule",
     [

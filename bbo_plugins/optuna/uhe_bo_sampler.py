@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-_ACQUISITIONS = ("logei", "ei", "ucb")
+_ACQUISITIONS: tuple[AcquisitionName, ...] = ("logei", "ei", "ucb")
 _UHE, _MAP, _PAPER = "uhe", "map", "uhe-paper"
 _BILEVEL = "bilevel"
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
@@ -152,9 +152,7 @@ class UHEBOSampler(ModelSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._acquisition = cast(
-            "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
-        )
+        self._acquisition = errors.check_word("acquisition", acquisition, _ACQUISITIONS)
         self._estimation = errors.check_word("estimation", estimation, (_UHE, _MAP, _PAPER))
         if self._estimation == _PAPER:
             if acquisition == "ei":
