@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _ACQUISITIONS: tuple[AcquisitionName, ...] = ("logei", "ei", "ucb")
 _UHE, _MAP, _PAPER = "uhe", "map", "uhe-paper"
+_PAPER_BETA = math.sqrt(1.96)  # √β_t of the paper
 _BILEVEL = "bilevel"
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
 
@@ -76,16 +77,14 @@ class UHEBOSampler(ModelSampler):
         estimation: "uhe", the method of UHE-BO; "map": maximum a posteriori estimates only, and
             no exploration but the acquisition function's; or "uhe-paper", to reproduce the paper:
             the bandit decides every pair of trials, its random arm draws one uniform point, its
-            reward is scaled by the start-up, the hyperparameters maximize Eq. (2), and the
-            acquisition function is mean + √``beta`` * standard deviation, so that ``acquisition``
-            is to be left out or "ucb".
-        beta: Multiplier of the standard deviation for "ucb"; None for 1.96. With "uhe-paper" its
-            square, β_t, a constant; None for 1.96 as well. "bilevel" for Theorem 4
-            of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 s²), where s² is the sum of
-            the squared errors of the inner training over the trials so far and the next one, in
-            units of the values' variance. That of a value after N steps is φ² / N if the
-            horizon has a ``phi``, else the noise variance that the model estimated for the trial
-            before, the same for all (β is 1.96 where there is none).
+            reward is scaled by the start-up, the hyperparameters maximize Eq. (2), and
+            ``acquisition`` is to be left out or "ucb".
+        beta: Multiplier of the standard deviation for "ucb"; None for 1.96, for √1.96 with
+            "uhe-paper". "bilevel" for Theorem 4 of Fu et al. (2024), which needs a ``horizon``:
+            √(1 + 10 s²), where s² is the sum of the squared errors of the inner training over the
+            trials so far and the next one, in units of the values' variance. That of a value
+            after N steps is φ² / N if the horizon has a ``phi``, else the noise variance that the
+            model estimated for the trial before, the same for all (β is 1.96 where there is none).
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
             ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
@@ -190,12 +189,13 @@ class UHEBOSampler(ModelSampler):
     @property
     def model_options(self) -> Options:
         """The options of each step, but that ``beta="bilevel"`` is decided at the step."""
-        beta = self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta
+        is_paper = self._estimation == _PAPER
+        default = _PAPER_BETA if is_paper else DEFAULT_OPTIONS.beta
         return Options(
             acquisition=self._acquisition,
-            beta=math.sqrt(beta) if self._estimation == _PAPER else beta,
+            beta=self._beta if isinstance(self._beta, float) else default,
             deterministic=self._deterministic,
-            trend=self._estimation != _PAPER,
+            trend=not is_paper,
         )
 
     def _beta_of(self, snapshot: Snapshot) -> float:

@@ -110,3 +110,9 @@ def test_the_model_maximizes_the_papers_bound_with_the_papers_estimate(study: op
         assert bound(x, math.sqrt(1.96))[0] >= bound(grid, math.sqrt(1.96)).max() - 1e-3
         away += int(bound(x, 1.96)[0] < bound(grid, 1.96).max() - 1e-2)
     assert away > 0
+
+
+@pytest.mark.parametrize("beta, expected", [(None, math.sqrt(1.96)), (2.0, 2.0)])
+def test_beta_multiplies_the_standard_deviation(beta: float | None, expected: float) -> None:
+    """As with the other estimates, though the paper names its square."""
+    assert default(estimation="uhe-paper", beta=beta).model_options.beta == expected
