@@ -62,25 +62,39 @@ def _sobol(n: int, n_dimensions: int) -> FloatArray:
     return points
 
 
-def around_anchors(
-    anchors: FloatArray, n: int, space: SearchSpace, scale: FloatArray, rng: np.random.Generator
+def screening(
+    space: SearchSpace,
+    anchors: FloatArray,
+    length_scales: FloatArray,
+    n_sobol: int,
+    n_near: int,
+    rng: np.random.Generator,
 ) -> FloatArray:
-    """Return points 1/1000 to 1 length-scales from given ones.
+    """Return points that fill the space, then points 1/1000 to 1 length-scales from given ones.
 
     In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category that
     moves is drawn anew. A coordinate that is inactive at the given point is drawn anew as well: it
     counts if its parent moves.
 
     Args:
-        anchors: The given points, shape (k, d).
-        n: How many points to return, evenly from all anchors; none without anchors.
         space: The search space, d dimensions.
-        scale: Length-scale per dimension, in units of the cube, shape (d,).
+        anchors: The given points, shape (k, d).
+        length_scales: One per dimension, in units of the cube; above 1 they count as 1, shape (d,).
+        n_sobol: How many points fill the space.
+        n_near: How many are near the anchors, equally many near each; none without anchors.
         rng: Source of randomness.
 
     Returns:
-        Points of the unit cube, not yet snapped to the space, shape (n, d) or (0, d).
+        Representable points, shape (n_sobol + n_near, d), or (n_sobol, d) without anchors.
     """
+    sobol = shifted_sobol(n_sobol, len(space), rng)
+    near = _around(anchors, n_near, space, np.minimum(length_scales, 1.0), rng)
+    return space.snap(np.concatenate([sobol, near]))
+
+
+def _around(
+    anchors: FloatArray, n: int, space: SearchSpace, scale: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     d = len(space)
     if not len(anchors):
         return np.empty((0, d))

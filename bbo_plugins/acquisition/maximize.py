@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
-from bbo_plugins.acquisition.candidates import along_lines, around_anchors, shifted_sobol, toward
+from bbo_plugins.acquisition.candidates import along_lines, screening, shifted_sobol, toward
 from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
@@ -325,9 +325,7 @@ def maximize(
     if space.has_at_most(_MAX_ENUMERATED):
         points = space.enumerate()
         return best_allowed(points, box.value(points), exclusions, space, rng)
-    sobol = shifted_sobol(_N_CANDIDATES, d, rng)
-    near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
-    candidates = space.snap(np.concatenate([sobol, near]))
+    candidates = screening(space, anchors, scale, _N_CANDIDATES, _N_AROUND_ANCHORS, rng)
     values = box.value(candidates)
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol
+from bbo_plugins.acquisition.candidates import screening
 from bbo_plugins.acquisition.functions import Feasibility
 from bbo_plugins.acquisition.hypervolume import (
     ExpectedHypervolumeImprovement,
@@ -183,19 +183,12 @@ def _suggest_by_models(
     )
     anchors = models.anchors(space, _worth(models.means), _N_ANCHORS)
     n_begun = len(objectives[0].y) + len(objectives[0].pending)
-    candidates = _candidates(space, models, anchors, rng) if n_begun % 2 else None
+    candidates = None
+    if n_begun % 2:
+        scale = models.least_length_scales
+        candidates = screening(space, anchors, scale, _N_CANDIDATES, _N_CANDIDATES, rng)
     acquisition = _acquisition(models, candidates)
     return gp_bo.best_suggestion(space, objectives, models, acquisition, anchors, rng, options)
-
-
-def _candidates(
-    space: SearchSpace, models: Models, anchors: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Return points of the whole space and of the anchors' surroundings, (m, d)."""
-    sobol = shifted_sobol(_N_CANDIDATES, len(space), rng)
-    scale = np.minimum(models.least_length_scales, 1.0)
-    near = around_anchors(anchors, _N_CANDIDATES, space, scale, rng)
-    return space.snap(np.concatenate([sobol, near]))
 
 
 def _acquisition(models: Models, candidates: FloatArray | None) -> FrontAcquisition | Feasibility:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from bbo_plugins.acquisition.candidates import along_lines, shifted_sobol
+from bbo_plugins.acquisition.candidates import along_lines, screening, shifted_sobol
+from bbo_plugins.space import Dimension, SearchSpace
 
 
 @pytest.mark.parametrize("n, d", [(1, 1), (2, 3), (100, 2), (1024, 6), (64, 100)])
@@ -37,6 +38,25 @@ def test_no_dimension_is_too_many() -> None:
     points = shifted_sobol(2, 21202, np.random.default_rng(3))
     assert points.shape == (2, 21202)
     assert ((points >= 0.0) & (points < 1.0)).all()
+
+
+def test_screening_fills_the_space_and_surrounds_the_anchors() -> None:
+    """Near an anchor about 20 of many coordinates move, a category in three of ten points."""
+    dimensions = {f"x{i}": Dimension.floats(0.0, 1.0) for i in range(80)}
+    space = SearchSpace(dimensions | {"c": Dimension.categorical("abcdefgh")})
+    rng = np.random.default_rng(4)
+    anchors = space.snap(rng.uniform(0.3, 0.7, size=(2, 81)))
+    points = screening(space, anchors, np.full(81, 0.1), 64, 400, rng)
+    assert points.shape == (464, 81)
+    np.testing.assert_array_equal(points, space.snap(points))
+    np.testing.assert_allclose(points[:64, :80].mean(axis=0), 0.5, atol=0.05)
+    moved = points[64:] != np.tile(anchors, (200, 1))
+    assert moved[:, :80].mean() == pytest.approx(0.25, abs=0.02)
+    assert moved[:, 80].mean() == pytest.approx(0.3 * 7 / 8, abs=0.07)
+    gaps = np.abs(points[64:, :80] - np.tile(anchors[:, :80], (200, 1)))[moved[:, :80]]
+    assert 1e-4 < np.median(gaps) < 0.01
+    without = screening(space, anchors[:0], np.full(81, 0.1), 64, 400, rng)
+    assert without.shape == (64, 81)
 
 
 def test_places_along_a_line_are_one_in_each_part_of_it() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
-from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.candidates import screening
 from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.space.search_space import keys_of
@@ -33,7 +33,6 @@ _MAX_ENUMERATED = 512  # finite spaces up to this size are their own candidates
 _N_CANDIDATES, _MIN_FRESH = 384, 128  # in all, and of them at least not observed
 _LOCAL_SHARE = 0.375  # of those not observed
 _N_ANCHORS = 4
-_REDRAWN = 0.3  # probability that a perturbed point's category is drawn anew
 _DEGENERATE = 1e-13  # largest distance, relative to the median, that is rounding error
 
 
@@ -201,8 +200,7 @@ def candidates(
     """Return the points that stand for the search space beside the observed ones, (m, d).
 
     They are all other points of a small finite space; in another space, space-filling points and
-    perturbations of the best observed ones. Parameters that are inactive at an observed one are
-    drawn anew in its perturbations: they count if their parent moves.
+    points near the best observed ones.
 
     Args:
         space: The search space.
@@ -217,22 +215,4 @@ def candidates(
     n_fresh = max(_N_CANDIDATES - len(X), _MIN_FRESH)
     n_local = int(_LOCAL_SHARE * n_fresh)
     anchors = X[np.argsort(-y, kind="stable")[:_N_ANCHORS]]
-    fresh = np.concatenate(
-        [
-            shifted_sobol(n_fresh - n_local, len(space), rng),
-            _perturbed(anchors[np.arange(n_local) % len(anchors)], space, length_scales, rng),
-        ]
-    )
-    return space.snap(fresh)
-
-
-def _perturbed(
-    points: FloatArray, space: SearchSpace, length_scales: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Return ``points`` (m, d), each moved by a hundredth to one length-scale per dimension."""
-    if space.is_conditional:
-        points = np.where(space.active(points), points, rng.random(points.shape))
-    distance = 10.0 ** rng.uniform(-2.0, 0.0, size=(len(points), 1))
-    moved = points + distance * np.minimum(length_scales, 1.0) * rng.standard_normal(points.shape)
-    redrawn = np.where(rng.random(points.shape) < _REDRAWN, rng.random(points.shape), points)
-    return np.where(space.n_categories > 0, redrawn, moved)
+    return screening(space, anchors, length_scales, n_fresh - n_local, n_local, rng)
