@@ -70,12 +70,14 @@ def modeled(
     Args:
         observations: What is known of the study, n evaluated points.
         features: The kernel's feature map, by which distances are measured.
-        limit: How many may be modeled; at least ten. All are returned if there are no more.
+        limit: How many may be modeled; at least ten.
         shares: How the set is composed.
 
     Returns:
-        A copy with fewer evaluated points; the rest is the same.
+        The same ones if there are no more than ``limit``, else a copy with fewer evaluated points.
     """
+    if len(observations.y) <= limit:
+        return observations
     return observations.take(indices(observations, features, limit=limit, shares=shares))
 
 
