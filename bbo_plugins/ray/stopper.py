@@ -320,7 +320,7 @@ class RegretGapStopper(WatchingStopper):
                 self._rule.criterion_in_words,
                 found.record.value,
                 found.record.threshold,
-                f"; {len(self._finishing)} trials are finished" if self._finishing else "",
+                f"; trials that may finish: {len(self._finishing)}" if self._finishing else "",
             )
 
     def _observed(self, result: Mapping[str, Any]) -> _Observed | None:

@@ -311,8 +311,9 @@ def test_metric_may_be_nested() -> None:
     assert len(stopper.history()) == 1
 
 
-def test_running_trials_may_finish() -> None:
+def test_running_trials_may_finish(caplog: pytest.LogCaptureFixture) -> None:
     """The decision ends trials that begin after it; the experiment ends with those before it."""
+    caplog.set_level("INFO", logger="bbo_plugins")
     stopper = _stopper()
     n = 0
     for n, x in enumerate(_converging()):
@@ -320,6 +321,7 @@ def test_running_trials_may_finish() -> None:
         if stopper(str(n), _result(x, done=True)):
             break
     assert n >= 20
+    assert caplog.records[-1].getMessage().endswith("; trials that may finish: 1.")
     assert not stopper.stop_all()
     assert not stopper("slow", _result(0.9))
     late = _result(0.3)
