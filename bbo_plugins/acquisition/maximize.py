@@ -382,7 +382,8 @@ def _changed(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
     value = box.value(x[None])[0]
     for _ in range(_N_CHANGES):
         places = box.space.snap(along_lines(x, n, rng))
-        places = places[(places != x).any(axis=1)]  # in another batch the same may seem better
+        # Not x itself: in a batch of another size, BLAS may round its value up.
+        places = places[(places != x).any(axis=1)]
         if not len(places):
             break
         values = box.value(places)
@@ -509,7 +510,7 @@ def _search_coordinate(
     trials = np.repeat(X, tried.shape[1], axis=0)
     trials[:, i] = axis.position_of(tried.ravel())
     heights = box.value(trials).reshape(tried.shape)
-    # In another batch the same point may seem better.
+    # Not the current level: in a batch of another size, BLAS may round its value up.
     heights = np.where((tried != current[:, None]) & active[:, None], heights, -np.inf)
     best = np.argmax(heights, axis=1)
     rows = np.arange(len(X))

@@ -69,9 +69,9 @@ _POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
-# A search ends early where an earlier one has ended higher than its next step is predicted to: this
-# near to the end of that step, in the prior's scales, or, after a few evaluations, higher by more
-# than this many predicted gains.
+# A search ends early if an earlier one has ended higher than its next step is predicted to end, and
+# one of two things holds. The earlier end is near to that of the step, in the prior's scales. Or,
+# after a few evaluations, it is higher by more than this many predicted gains.
 _SAME_OPTIMUM = 0.5
 _FAR_BELOW, _FEW_EVALUATIONS = 9.0, 5
 _SHORTEST_LOG_STEP = 1e-8
