@@ -47,6 +47,7 @@ Deviations that :data:`AS_IN_THE_PAPER` has too:
 
 * Targets are transformed, as hyperparameters would follow the few worst values. The priors are this
   package's, not Gamma(1e-3, 10), with which MAP may stay in a local optimum (docs/papers.md).
+* Values far worse than usual count as failures: a model of them would bend for what nobody seeks.
 * D_0 is a space-filling design: random points leave gaps.
 * In a finite space a random point that is known gives way to one that is not: it teaches nothing.
 * γ is at most 1, as it mixes probabilities, and T/2 is rounded down, as a round has two trials.
