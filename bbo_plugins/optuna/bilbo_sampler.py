@@ -217,9 +217,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         fixed |= fixed_params(trial, distributions)
         trials, roles = reader.read(study), self._roles.in_study(study)
         placed = reader.placed(distributions, conditions_of(trials, roles))
-        if only_earlier:
-            trials = trials.before(trial.number)
-        return BilevelTrials.read(trials, roles, placed, asking=trial, fixed=fixed)
+        return BilevelTrials.read(
+            trials, roles, placed, asking=trial, fixed=fixed, only_earlier=only_earlier
+        )
 
     def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
         n_initial = _N_INITIAL

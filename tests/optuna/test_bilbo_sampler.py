@@ -255,6 +255,26 @@ def test_running_trials_are_pending_queries() -> None:
     assert _smallest_distance([trial.params for trial in asked]) > 0.1
 
 
+@pytest.mark.parametrize("only_earlier", [False, True])
+def test_an_overtaken_query_is_dead(only_earlier: bool) -> None:
+    """Also for a look at earlier trials, among which those that overtook it are not."""
+    sampler = sampler_of()
+    study = study_of(sampler, 2)
+    study.enqueue_trial({"query": "upper", "x": 0.1, "z": 0.9})
+    asked = [study.ask() for _ in range(2)]
+    asking = study.trials[asked[-1].number]
+
+    def n_pending() -> int:
+        space = sampler._modeled_distributions(study)
+        snapshot = sampler._read_in(study, asking, space, only_earlier=only_earlier)
+        return sum(len(data.pending) for data in snapshot.data.values())
+
+    study.add_trials([study.trials[0]] * 31)
+    assert n_pending() == 1
+    study.add_trial(study.trials[0])
+    assert n_pending() == 0
+
+
 def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     """With x fixed the model chooses function and response; with all fixed it says nothing."""
     sampler = sampler_of()

@@ -138,6 +138,7 @@ class BilevelTrials(StudySnapshot):
         *,
         asking: FrozenTrial | None = None,
         fixed: Mapping[str, Any] | None = None,
+        only_earlier: bool = False,
     ) -> BilevelTrials:
         """Make the functions' observations of a study's trials.
 
@@ -148,6 +149,7 @@ class BilevelTrials(StudySnapshot):
                 decoupled; it remembers where trials are, so that reading again takes less time.
             asking: The trial to suggest for, which is left out.
             fixed: Its parameters that the sampler does not choose.
+            only_earlier: Whether to leave out the data of trials with higher numbers, too.
 
         Returns:
             The observations, signed.
@@ -162,7 +164,8 @@ class BilevelTrials(StudySnapshot):
         latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
         fits = latest_fits(latest, placed.space.names)
         warm_starts = {name: WarmStart.from_json(fit) for name, fit in fits.items()}
-        data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
+        fitting = [row for row in rows if row.number not in misfits]
+        data, n_infinite = reader.data(fitting, number, only_earlier=only_earlier)
         return cls(
             number=number,
             coupled=roles.coupled,
@@ -219,12 +222,17 @@ class _JointPlacement:
             conditions=conditions_among(roles.params, self.placed.space.conditions),
         )
 
-    def data(self, rows: Sequence[TrialRow], asking: int) -> tuple[dict[str, FunctionData], int]:
+    def data(
+        self, rows: Sequence[TrialRow], asking: int, *, only_earlier: bool
+    ) -> tuple[dict[str, FunctionData], int]:
         """Return each function's data and the number of infinite values."""
+        running = self.placed.pending(rows, asking, only_earlier=only_earlier)
+        if only_earlier:
+            rows = [row for row in rows if row.number < asking]
         failed = self.placed.failed(
             [row for row in rows if row.state in _FAILED and not row.never_ran]
         )
-        pending = np.concatenate([self.placed.pending(rows, asking), failed[-LATEST_FAILED:]])
+        pending = np.concatenate([running, failed[-LATEST_FAILED:]])
         known, X = self.placed.place([row for row in rows if row.complete])
         X, data, n_infinite = X[:, self.columns], {}, 0
         for name in self.roles.functions:

@@ -256,9 +256,11 @@ class StudyReader:
         """
         with self._lock:
             trials = self.read(study)
+            placed = self.placed(snapshot.distributions, trials.parameters.conditions)
+            configurations = trials.configurations
+            pending = placed.pending(configurations, trial.number, only_earlier=only_earlier)
             if only_earlier:
                 trials = trials.before(trial.number)
-            placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             new = _finished(trials) - snapshot.finished
             _, observed = placed.place(
                 [row for row in trials.observed if trials.first_of(row.number) in new]
@@ -266,7 +268,6 @@ class StudyReader:
             failed = placed.failed(
                 [row for row in trials.configurations if row.failed and row.number in new]
             )
-            pending = placed.pending(trials.configurations, trial.number)
         now = snapshot.space.stretched(np.concatenate([pending, observed, failed]))
         return snapshot.with_pending(now), not_among(now, snapshot.observations.pending)
 

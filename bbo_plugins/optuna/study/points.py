@@ -173,14 +173,19 @@ class PlacedTrials:
             if row.complete and self._points[row.number] is None and row.is_inside
         ]
 
-    def pending(self, rows: Sequence[TrialRow], asking: int) -> FloatArray:
+    def pending(
+        self, rows: Sequence[TrialRow], asking: int, *, only_earlier: bool = False
+    ) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.
 
         Args:
-            rows: The study's trials by number.
+            rows: The study's trials by number; later ones tell which workers are dead.
             asking: Number of the trial to leave out.
+            only_earlier: Whether to leave out those with higher numbers, too.
         """
         running = running_trials([row for row in rows if row.number != asking])
+        if only_earlier:
+            running = [row for row in running if row.number < asking]
         params = [self._intended_params(row) for row in running[-_MAX_PENDING:]]
         return self._present(_encoded(self.space, params), params)
 

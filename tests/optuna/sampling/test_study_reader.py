@@ -110,6 +110,22 @@ def test_what_has_appeared_since() -> None:
     assert not len(reader.appeared(study, asking, now)[1])
 
 
+def test_an_overtaken_trial_stays_dead_for_a_look_at_earlier_trials() -> None:
+    """Later trials that overtook it still count, though their points do not."""
+    study, reader = study_of(finished(1.0, 1.0)), StudyReader()
+    dead, asking = ask(study), ask(study)
+    before = reader.snapshot(study, asking, SPACE, {})
+    study.add_trials([finished(1.0, 1.0) for _ in range(31)])
+    for trial, x in ((dead, 2.0), (ask(study), 3.0)):
+        store_proposal(study, trial, Proposal.of({"x": x}, SPACE))
+    _, appeared = reader.appeared(study, asking, before, only_earlier=True)
+    np.testing.assert_allclose(appeared, [[0.2]])
+    study.add_trials([finished(1.0, 1.0) for _ in range(5)])
+    for only_earlier in (False, True):
+        _, appeared = reader.appeared(study, asking, before, only_earlier=only_earlier)
+        assert 0.2 not in appeared
+
+
 def test_what_is_pending_now() -> None:
     """What another worker has withdrawn is free again; what has ended since is not."""
     study, reader = study_of(finished(1.0, 1.0)), StudyReader()
