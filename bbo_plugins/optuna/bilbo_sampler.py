@@ -218,7 +218,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         trials, roles = reader.read(study), self._roles.in_study(study)
         placed = reader.placed(distributions, conditions_of(trials, roles))
         return BilevelTrials.read(
-            trials, roles, placed, asking=trial, fixed=fixed, only_earlier=only_earlier
+            trials, roles, placed, asking=trial.number, fixed=fixed, only_earlier=only_earlier
         )
 
     def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:

@@ -10,6 +10,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+from bbo_plugins.optuna.study.storage import PREFIX
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
     HAS_SET_CONSTRAINT,
@@ -170,6 +171,19 @@ def test_misfits_are_refused_once_and_left_out(
 
 
 @needs_set_constraint
+def test_all_unreadable_proposals_are_counted() -> None:
+    """As many as other samplers count: the fits of a few are used, but the note is of all."""
+    sampler = sampler_of()
+    study = study_of(sampler, 2)
+    template = study.trials[0]
+    template.system_attrs = {f"{PREFIX}0": "damaged"}
+    study.add_trials([template] * 70)
+    number = study.ask().number
+    asking = study.trials[number]
+    snapshot = sampler._read_in(study, asking, sampler._modeled_distributions(study))
+    assert "with 70 trials cannot be read" in snapshot.notes["unreadable"]
+
+
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _TRUSTED_BOUND = 0.2  # largest r̄ but F's, in units of scale, of a trial for study.best_trial
-_MAX_RECORDS = 64  # stored proposals that are read
 _FAILED = (TrialState.FAIL, TrialState.PRUNED)
 
 
@@ -136,7 +134,7 @@ class BilevelTrials(StudySnapshot):
         roles: Roles,
         placed: PlacedTrials,
         *,
-        asking: FrozenTrial | None = None,
+        asking: int | None = None,
         fixed: Mapping[str, Any] | None = None,
         only_earlier: bool = False,
     ) -> BilevelTrials:
@@ -147,7 +145,7 @@ class BilevelTrials(StudySnapshot):
             roles: The roles of parameters and functions.
             placed: The space of the parameters of both levels, and of the query if the study is
                 decoupled; it remembers where trials are, so that reading again takes less time.
-            asking: The trial to suggest for, which is left out.
+            asking: Number of the trial to suggest for, which is left out.
             fixed: Its parameters that the sampler does not choose.
             only_earlier: Whether to leave out the data of trials with higher numbers, too.
 
@@ -156,13 +154,12 @@ class BilevelTrials(StudySnapshot):
         """
         fixed = fixed or {}
         reader = _JointPlacement(roles, placed)
-        rows = [row for row in trials.rows if asking is None or row.number != asking.number]
+        rows = [row for row in trials.rows if row.number != asking]
         misfits = {
             row.number for row in rows if row.complete and not roles.fits(row.trial.distributions)
         }
-        number = asking.number if asking else len(rows)
-        latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
-        fits = latest_fits(latest, placed.space.names)
+        number = len(rows) if asking is None else asking
+        fits = latest_fits(reversed(rows), placed.space.names)
         warm_starts = {name: WarmStart.from_json(fit) for name, fit in fits.items()}
         fitting = [row for row in rows if row.number not in misfits]
         data, n_infinite = reader.data(fitting, number, only_earlier=only_earlier)
@@ -176,7 +173,7 @@ class BilevelTrials(StudySnapshot):
             warm_starts=warm_starts,
             notes=notes_of(
                 clipped=n_infinite,
-                unreadable=sum(row.has_unreadable_proposal for row in latest),
+                unreadable=sum(row.has_unreadable_proposal for row in rows),
                 misfits=len(misfits),
             ),
         )
