@@ -114,8 +114,7 @@ class WarmStart:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32.
 
-        Longer length-scales than any that is read back are as flat as the longest of these. The key
-        of θ names its layout: earlier versions, whose trend had two entries, wrote "theta".
+        Longer length-scales than any that is read back are as flat as the longest of these.
         """
         triangle = self.inverse_hessian[np.tril_indices(len(self.theta))]
         return {

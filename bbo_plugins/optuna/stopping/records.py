@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
-# A record of another version is of another decision. In version 1 the noise floor was higher. These
-# counted as observations: far worse values in 2, outliers in 3, smaller penalties in 4, and
-# penalties that grow in 5; in 6 more values counted as these. In 7 fixed parameters were free. In 8
-# the candidates near the best points were others.
-_VERSION = 9
+_VERSION = 9  # a record of another version is of another decision
 
 
 @dataclass(frozen=True)

@@ -386,9 +386,8 @@ class Proposal:
         if content is None:
             return None
         params: Any = content.get("params")
-        # Development versions wrote "fits" without names, and "loss" for the criterion.
         fits: Any = content.get("fits", {})
-        criterion: Any = content.get("criterion", content.get("loss"))
+        criterion: Any = content.get("criterion")
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
         inactive: Any = content.get("inactive", [])
@@ -401,7 +400,7 @@ class Proposal:
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(map(is_finite, (*params.values(), *warps.values())))
-            and isinstance(fits, dict | list)
+            and isinstance(fits, dict)
             and isinstance(digests, dict)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
@@ -416,7 +415,7 @@ class Proposal:
             return None
         return cls(
             params=params,
-            fits=fits if isinstance(fits, dict) else {},
+            fits=fits,
             criterion=criterion,
             arm=arm,
             expected_gain=gain,

@@ -140,7 +140,7 @@ def test_a_damaged_proposal_is_none(text: str) -> None:
         {"warps": {"x": "a"}},
         {"outliers": [True]},
         {"outliers": {"1": 1}},
-        {"fits": "x"},
+        {"fits": [{}]},
         {"digests": ["warps"]},
         {"inactive": "x"},
         {"inactive": [1]},
@@ -159,9 +159,3 @@ def test_what_is_no_proposal_is_none(field: dict[str, Any]) -> None:
     content = {"v": 1, "params": {}}
     assert Proposal.from_attributes({f"{PREFIX}0": json.dumps(content)}) is not None
     assert Proposal.from_attributes({f"{PREFIX}0": json.dumps(content | field)}) is None
-
-
-def test_a_proposal_of_a_development_version_has_no_fits() -> None:
-    """They had no names; the rest is read."""
-    text = json.dumps({"v": 1, "params": {"x": 1.0}, "fits": [{}], "constraints": [], "loss": "A"})
-    assert Proposal.from_attributes({f"{PREFIX}0": text}) == Proposal({"x": 1.0}, criterion="A")
