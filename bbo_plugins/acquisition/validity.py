@@ -207,15 +207,15 @@ class Validity:
 
     Attributes:
         process: Posterior of the label less m.
-        mean: m.
-        variance: σ_n² + τ².
+        label_mean: m.
+        label_noise: Variance of a label's noise, σ_n² + τ².
         exponent: Power of P that multiplies expected improvement.
         warm_start: What the next fit starts from.
     """
 
     process: GaussianProcess
-    mean: float
-    variance: float
+    label_mean: float
+    label_noise: float
     exponent: int
     warm_start: WarmStart
 
@@ -275,9 +275,9 @@ class Validity:
 
         Each of them from the others; the sum of the differences in log probability.
         """
-        labels, n = self.process.y + self.mean, len(self.process.y)
+        labels, n = self.process.y + self.label_mean, len(self.process.y)
         mean, variance = self.process.leave_one_out()
-        by_place = log_ndtr(labels * (mean + self.mean) / np.sqrt(variance + _LABEL_VARIANCE))
+        by_place = log_ndtr(labels * (mean + self.label_mean) / np.sqrt(variance + _LABEL_VARIANCE))
         n_alike = np.where(labels > 0.0, (labels > 0.0).sum(), (labels < 0.0).sum())
         proportion = n_alike / (n - 1 + _PRIOR_POINTS)  # of the others, with one more of either
         return float((by_place - np.log(proportion)).sum())
@@ -285,11 +285,12 @@ class Validity:
     def log_probability(self, X: FloatArray) -> FloatArray:
         """Return log P(valid) at ``X`` (m, d), shape (m,)."""
         mean, variance = self.process.predict(X)
-        total = variance + self.variance
-        return functions.log_probability_of_feasibility(mean, total, -self.mean).value
+        total = variance + self.label_noise
+        return functions.log_probability_of_feasibility(mean, total, -self.label_mean).value
 
     def log_probability_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log P(valid) (m,) and its gradient (m, d) at ``X`` (m, d)."""
         mean, variance, pullback = self.process.predict_with_pullback(X)
-        valid = functions.log_probability_of_feasibility(mean, variance + self.variance, -self.mean)
+        total = variance + self.label_noise
+        valid = functions.log_probability_of_feasibility(mean, total, -self.label_mean)
         return valid.value, pullback(valid.by_mean, valid.by_variance)

@@ -167,12 +167,12 @@ class GaussianProcess:
 
     def predict_mean(self, X: FloatArray) -> FloatArray:
         """Return the posterior mean at ``X`` (m, d), shape (m,)."""
-        return self._signal * (self.correlations(X) @ self.alpha)
+        return self._signal * (self.scaled_covariances(X) @ self.alpha)
 
     def predict_joint(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean (m,) and covariance (m, m) at ``X`` (m, d)."""
         A, T = self._scaled(X), self.features.trend_columns(X)
-        C = self.correlations(X)
+        C = self.scaled_covariances(X)
         V = self._multiply_inverse(C.T)
         covariance = _prior_covariance(A, T, self.hyperparameters) - self._signal**2 * (V.T @ V)
         np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), T))
@@ -191,7 +191,7 @@ class GaussianProcess:
         W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
 
         def pullback(by_mean: FloatArray, by_variance: FloatArray) -> FloatArray:
-            weights = by_variance[:, None] * W.T  # of the correlations with the observations
+            weights = by_variance[:, None] * W.T  # of the scaled covariances with the observations
             weights *= -2.0 * signal**2
             weights += np.multiply.outer(signal * by_mean, self.alpha)
             gradient = self._numeric_gradient(B, slope * weights)
@@ -236,7 +236,7 @@ class GaussianProcess:
         """
         n, m = len(self.y), len(y)
         A = self._scaled(X)
-        cross = self.correlations(X) * self._signal
+        cross = self.scaled_covariances(X) * self._signal
         V = self._multiply_inverse(cross.T)
         noise = noise_diagonal(m, self.hyperparameters.noise_variance, known_noise) + self.jitter
         K = _prior_covariance(A, self.features.trend_columns(X), self.hyperparameters)
@@ -287,7 +287,7 @@ class GaussianProcess:
         precision = self._precision
         return self.y - self.alpha / precision, 1.0 / precision  # R&W Eq. (5.12)
 
-    def correlations(self, X: FloatArray) -> FloatArray:
+    def scaled_covariances(self, X: FloatArray) -> FloatArray:
         """Return k(x, x_i) / s² of ``X`` (m, d) and the observations, shape (m, n)."""
         C = matern52(self._squared_distances(self._scaled(X)))
         return self._with_trend(C, self.features.trend_columns(X))

@@ -38,7 +38,7 @@ def test_probability_is_that_of_the_label() -> None:
     model = Validity.of(*_halves(20), FEATURES)
     at = np.random.default_rng(1).random((6, 2))
     mean, variance = model.process.predict(at)
-    expected = norm.logcdf((mean + model.mean) / np.sqrt(variance + model.variance))
+    expected = norm.logcdf((mean + model.label_mean) / np.sqrt(variance + model.label_noise))
     np.testing.assert_allclose(model.log_probability(at), expected, rtol=1e-10)
 
 
@@ -119,7 +119,7 @@ def _accidents(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_predictive_gain_leaves_each_label_out() -> None:
     """It is what models of the other labels alone say of each, less what their proportion says."""
     model = Validity.of(*_halves(15), FEATURES)
-    process, labels = model.process, model.process.y + model.mean
+    process, labels = model.process, model.process.y + model.label_mean
     n, expected = len(labels), 0.0
     for i in range(n):
         others = np.arange(n) != i
@@ -127,7 +127,7 @@ def test_predictive_gain_leaves_each_label_out() -> None:
             process.X[others], process.y[others], process.hyperparameters, FEATURES
         )
         mean, variance = without.predict(process.X[[i]])
-        z = labels[i] * (mean[0] + model.mean) / math.sqrt(variance[0] + model.variance)
+        z = labels[i] * (mean[0] + model.label_mean) / math.sqrt(variance[0] + model.label_noise)
         n_alike = (labels[others] == labels[i]).sum()
         expected += norm.logcdf(z) - math.log((n_alike + 1) / (n - 1 + 2))
     assert model.predictive_gain == pytest.approx(expected, rel=1e-6)
