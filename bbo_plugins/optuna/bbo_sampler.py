@@ -17,7 +17,7 @@ from bbo_plugins.methods.gp_bo import (
     can_have_cosines,
 )
 from bbo_plugins.optuna.go_ucb_sampler import N_STARTUP, default_startup, suggest_by_network
-from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
+from bbo_plugins.optuna.sampling.base import ModelSampler, with_note_if_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class BBOSampler(ModelSampler):
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
-        return noting_unreadable(step, options.warm_starts)
+        return with_note_if_unreadable(step, options.warm_starts)
 
     def _options_of_turn(self, snapshot: Snapshot) -> Options:
         space, turn = snapshot.space, snapshot.index % _CYCLE

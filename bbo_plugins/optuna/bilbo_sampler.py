@@ -29,7 +29,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     names_in_complete,
     reason_of,
 )
-from bbo_plugins.optuna.sampling.base import JointSampler, noting_unreadable
+from bbo_plugins.optuna.sampling.base import JointSampler, with_note_if_unreadable
 from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped, set_trial_attribute
@@ -237,7 +237,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         )
         if query.infeasible:
             query = replace(query, notes=(*query.notes, _INFEASIBLE.format(snapshot.number)))
-        return noting_unreadable(query, snapshot.warm_starts)
+        return with_note_if_unreadable(query, snapshot.warm_starts)
 
     def _suggest_by_design(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
         return space_filling(snapshot.problem, snapshot.data, rng)
@@ -250,13 +250,13 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
     ) -> BilevelTrials | None:
         again = self._read_in(study, trial, snapshot.distributions)
-        return again if again.has_met(suggestion, since=snapshot) else None
+        return again if again.is_taken(suggestion, since=snapshot) else None
 
     def _is_behind(
         self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
     ) -> bool:
         earlier = self._read_in(study, trial, snapshot.distributions, only_earlier=True)
-        return earlier.has_met(suggestion, since=snapshot)
+        return earlier.is_taken(suggestion, since=snapshot)
 
     def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:
         is_given = not snapshot.fixed.keys().isdisjoint(self._roles.lower_params)

@@ -10,7 +10,7 @@ from bbo_plugins.acquisition.validity import VALIDITY_NAMES
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.go_ucb import algorithm as go_ucb
 from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork
-from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
+from bbo_plugins.optuna.sampling.base import ModelSampler, with_note_if_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,7 +161,7 @@ def suggest_by_network(
     step = go_ucb.suggest(
         snapshot.space, snapshot.observations, options, rng=rng, warm_starts=starts
     )
-    return noting_unreadable(step, starts)
+    return with_note_if_unreadable(step, starts)
 
 
 def default_startup(n_trials: int | None) -> int:

@@ -14,7 +14,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
-from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
+from bbo_plugins.optuna.sampling.base import ModelSampler, with_note_if_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        return noting_unreadable(step, warm_starts)
+        return with_note_if_unreadable(step, warm_starts)
 
 
 def _checked_beta(

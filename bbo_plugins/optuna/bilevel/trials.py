@@ -178,7 +178,7 @@ class BilevelTrials(StudySnapshot):
             ),
         )
 
-    def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
+    def is_taken(self, query: Query, *, since: BilevelTrials) -> bool:
         """Return whether a query of the same function close to ``query`` was not there before."""
         old, new = since.data[query.function], self.data[query.function]
         points = not_among(

@@ -509,14 +509,14 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
         now, appeared = self._readers.of(study).appeared(study, trial, snapshot)
-        return now if _is_met(snapshot, suggestion, appeared) else None
+        return now if _is_taken(snapshot, suggestion, appeared) else None
 
     def _is_behind(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> bool:
         reader = self._readers.of(study)
         _, appeared = reader.appeared(study, trial, snapshot, only_earlier=True)
-        return _is_met(snapshot, suggestion, appeared)
+        return _is_taken(snapshot, suggestion, appeared)
 
     def _is_due(self, kind: str, snapshot: Snapshot) -> bool:
         # At first a range that depends on other parameters may not be known as one.
@@ -648,7 +648,7 @@ def _why_uncovered(
     return f"the range of {distribution!r} overflows"
 
 
-def _is_met(snapshot: Snapshot, suggestion: Suggestion, appeared: FloatArray) -> bool:
+def _is_taken(snapshot: Snapshot, suggestion: Suggestion, appeared: FloatArray) -> bool:
     """Return whether the suggestion is as good as at one of the points (p, d) that appeared."""
     space = snapshot.space
     # The least that a model keeps: with noise it may keep more.
@@ -681,7 +681,7 @@ def _fresh_entropy() -> int:
     return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
 
 
-def noting_unreadable(step: SuggestionT, warm_starts: Mapping[str, object]) -> SuggestionT:
+def with_note_if_unreadable(step: SuggestionT, warm_starts: Mapping[str, object]) -> SuggestionT:
     """Return a suggestion with a note if a stored fit of its models could not be read, so is None.
 
     Others may be of models that the sampler does not have.

@@ -199,10 +199,10 @@ class Preprocessor:
         ranges = _ranges_of(known, deciding, trials.parameters.dependent)
 
         def decide() -> float:
-            usual = _usual(placed, ranges, deciding, warps)
-            if usual is None:
+            kept = _without_failures(placed, ranges, deciding, warps)
+            if kept is None:
                 return -math.inf
-            space, _, X, values = usual
+            space, _, X, values = kept
             return cutoff_of(space, X, values[:, 0], least_kept=max(least, _LEAST_KEPT))
 
         # Not only those that have a place today: they had one at the time.
@@ -224,10 +224,10 @@ class Preprocessor:
         ranges = placed.distributions if space.is_conditional else latest
 
         def decide() -> frozenset[int]:
-            usual = _usual(placed, ranges, deciding, warps, cutoff)
-            if usual is None:
+            kept = _without_failures(placed, ranges, deciding, warps, cutoff)
+            if kept is None:
                 return frozenset()
-            space, rows, X, values = usual
+            space, rows, X, values = kept
             starts = _stored_fits(deciding, space, values)
             found = np.flatnonzero(outliers_of(space, X, values, warm_starts=starts))
             return frozenset(rows[row].number for row in found.tolist())
@@ -367,7 +367,7 @@ def _is_reached(
     return sum(row.value >= cutoff for row in rows) >= max(least, _LEAST_KEPT)
 
 
-def _usual(
+def _without_failures(
     placed: PlacedTrials,
     ranges: Mapping[str, BaseDistribution],
     deciding: Sequence[TrialRow],
