@@ -113,12 +113,7 @@ class PlacedTrials:
 
     def place(self, rows: Sequence[TrialRow]) -> tuple[list[TrialRow], FloatArray]:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
-        new = [row for row in rows if row.number not in self._points]
-        if new:
-            ranges = [row.trial.distributions if self._clips else {} for row in new]
-            points = _encoded(self.space, [self._params_of(row) for row in new], ranges)
-            self._points.update(zip([row.number for row in new], points, strict=True))
-            self._note_proposed(new)
+        self._note_points(rows)
         known, found = [], []
         for row in rows:
             point = self._points[row.number]
@@ -137,6 +132,14 @@ class PlacedTrials:
             there = self.space.active(X[lacking]) & ~np.isnan(proposed)
             X[lacking] = np.where(there, proposed, X[lacking])
         return known, X
+
+    def _note_points(self, rows: Sequence[TrialRow]) -> None:
+        """Remember where those of the trials are that were not looked at before."""
+        new = [row for row in rows if row.number not in self._points]
+        ranges = [row.trial.distributions if self._clips else {} for row in new]
+        points = _encoded(self.space, [self._params_of(row) for row in new], ranges)
+        self._points.update(zip([row.number for row in new], points, strict=True))
+        self._note_proposed(new)
 
     def _note_proposed(self, rows: Sequence[TrialRow]) -> None:
         """Remember what was proposed for complete trials of parameters that they then lacked."""
@@ -163,10 +166,8 @@ class PlacedTrials:
         """Return the complete ones of these trials that have no place in the space.
 
         Without those that left the range that they gave themselves.
-
-        Args:
-            rows: The trials; :meth:`place` was given them before.
         """
+        self._note_points(rows)
         return [
             row
             for row in rows

@@ -283,6 +283,15 @@ def test_what_was_refused_follows_from_the_conditions_of_now(thresholds: Sequenc
     assert found == [threshold > 0.7 for threshold in thresholds]
 
 
+def test_trials_outside_the_latest_range_have_no_place() -> None:
+    """It makes no difference whether the places were asked for before."""
+    rows = TrialReader().read(study_of(finished(1.0, 1.0), finished(9.0, 1.0))).rows
+    placed = PlacedTrials({"x": FloatDistribution(0.0, 5.0)})
+    assert placed.unplaced(rows) == rows[1:]
+    assert placed.place(rows)[0] == rows[:1]
+    assert placed.unplaced(rows) == rows[1:]
+
+
 @pytest.mark.parametrize("reported", [{}, {1: math.nan}, {1: 2.0, 2: math.nan}, {1: math.inf}])
 def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, float]) -> None:
     """One that reports nothing, or at last nothing finite, is where an evaluation failed."""
