@@ -19,7 +19,7 @@ from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling import preprocessing
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.storage import RETRY_HISTORY, Proposal
 from tests.optuna.snapshots import ask, finished, look, study_of
 
 if TYPE_CHECKING:
@@ -260,22 +260,24 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
 
 
 @pytest.mark.parametrize(
-    "name, warps, outliers, is_taken",
+    "name, warps, outliers, repeats, is_taken",
     [
-        ("x", {}, (), True),
-        ("x", {}, (3,), False),
-        ("x", {"x": 30.0}, (), False),
-        ("y", {}, (), False),
+        ("x", {}, (), [], True),
+        ("x", {}, (), [3], False),
+        ("x", {}, (3,), [], False),
+        ("x", {"x": 30.0}, (), [], False),
+        ("y", {}, (), [], False),
     ],
 )
 def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
     name: str,
     warps: dict[str, float],
     outliers: tuple[int, ...],
+    repeats: list[int],
     is_taken: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The stored fit has to be of these parameters, stretched the same way, and of all values."""
+    """The fit has to be of these parameters, stretched the same way, of all values, and new."""
     fit = WarmStart(np.zeros(6), np.eye(6), -1.0, 12)
     proposal = Proposal(
         {name: 5.0},
@@ -284,7 +286,9 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
         warps=warps,
         outliers=outliers,
     )
-    trials = [*_parabola(12), finished(5.0, 0.0, attributes=proposal.to_attributes())]
+    inherited = {RETRY_HISTORY: repeats} if repeats else {}
+    attributes = {**proposal.to_attributes(), **inherited}
+    trials = [*_parabola(12), finished(5.0, 0.0, attributes=attributes)]
     starts: list[list[WarmStart]] = []
 
     def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:

@@ -282,7 +282,7 @@ def _stored_outcome(trials: StudyTrials, kind: str, digest: str) -> Any:
     Numbers of outliers are those of this study, as the digest has the trials' numbers.
     """
     latest = islice((row for row in reversed(trials.rows) if row.has_proposal), _MAX_LOOKED_AT)
-    for proposal in (row.proposal_without_fits for row in latest):
+    for proposal in (row.outline for row in latest):
         if proposal is not None and proposal.digests.get(kind) == digest:
             if kind == _WARPS:
                 return proposal.warps
@@ -327,7 +327,8 @@ def _stored_fits(
     """
     n, k = values.shape
     for row in reversed(rows):
-        if row.origin.criterion not in MARGINAL_NAMES:
+        outline = None if row.is_retry else row.outline
+        if outline is None or outline.criterion not in MARGINAL_NAMES:
             continue
         proposal = row.proposal
         if proposal is None or MARGINAL.name not in proposal.fits:

@@ -65,7 +65,7 @@ from bbo_plugins.optuna.study.constraints import (
 )
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
 from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params, not_among
-from bbo_plugins.optuna.study.storage import ARMS
+from bbo_plugins.optuna.study.storage import ARMS, Proposal
 from bbo_plugins.optuna.study.trials import NoiseFunction, Once, StudyTrials, TrialReader, TrialRow
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
+_NO_PROPOSAL = Proposal({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,7 +438,7 @@ def latest_fits(latest: Iterable[TrialRow], names: Sequence[str]) -> dict[str, A
     fits: dict[str, Any] = {}
     storing = (row for row in latest if row.has_proposal and not row.is_retry)
     for row in islice(storing, _MAX_RECORDS):
-        has_new = any(name not in fits for name in row.origin.fits)
+        has_new = row.outline is not None and not row.outline.fits.keys() <= fits.keys()
         proposal = row.proposal if has_new else None
         if proposal is not None and proposal.names == names:
             fits = {**proposal.fits, **fits}
@@ -464,7 +465,7 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         for row in trials.configurations
         if row.number != asking and row.state is not TrialState.WAITING
     ]
-    origins = [row.origin for row in rows]
+    origins = [(not row.is_retry and row.outline) or _NO_PROPOSAL for row in rows]
     return TrialHistory(
         indices=np.array([trials.index(row.number) for row in rows], dtype=np.int64),
         arms=np.array(

@@ -145,7 +145,7 @@ class PlacedTrials:
         """Remember what was proposed for complete trials of parameters that they then lacked."""
         for row in rows:
             missing = [name for name in self.space.conditions if name not in row.params]
-            proposal = row.proposal_without_fits if missing and row.complete else None
+            proposal = row.outline if missing and row.complete else None
             if proposal is None:
                 continue
             values = proposal.values(self.distributions)
@@ -219,7 +219,7 @@ class PlacedTrials:
 
     def _refused_params(self, row: TrialRow) -> dict[str, Any]:
         """Return a trial's parameters, as proposed where it got others; empty if there are none."""
-        proposal = row.proposal_without_fits if row.has_proposal and not row.is_retry else None
+        proposal = row.outline if row.has_proposal and not row.is_retry else None
         if proposal is None or not proposal.is_by_model:
             return {}
         given = enqueued_params(row.trial)
@@ -274,7 +274,7 @@ class PlacedTrials:
 
     def _intended_params(self, row: TrialRow) -> dict[str, Any]:
         """Return a trial's parameters, also the proposed ones; the later source is the surer."""
-        proposal = row.proposal_without_fits
+        proposal = row.outline
         proposed = {} if proposal is None else proposal.values(self.distributions)
         return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
 

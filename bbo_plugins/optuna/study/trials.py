@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from optuna.study import Study, StudyDirection
@@ -71,22 +71,6 @@ _MAX_MESSAGES = 1_000  # studies of which it is remembered what the log has said
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
 _Reader = TypeVar("_Reader")
 _Trial = TypeVar("_Trial", "TrialRow", FrozenTrial)
-
-
-class Origin(NamedTuple):
-    """What suggested a trial, as far as it is known.
-
-    Attributes:
-        arm: The arm that a bandit pulled.
-        expected_gain: The improvement that a model expected.
-        criterion: Name of what that model was fitted by.
-        fits: Names of the models of which a fit is stored.
-    """
-
-    arm: str | None = None
-    expected_gain: float | None = None
-    criterion: str | None = None
-    fits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,21 +214,7 @@ class TrialRow:
 
         It may be half written as long as the trial runs, or if its worker has died meanwhile.
         """
-        return self.has_proposal and self.state in _OBSERVED and self._stored_origin is None
-
-    @cached_property
-    def origin(self) -> Origin:
-        """What suggested the trial."""
-        return (None if self.is_retry else self._stored_origin) or Origin()
-
-    @cached_property
-    def _stored_origin(self) -> Origin | None:
-        """The short parts of the proposal, which are kept in memory; None if it is unreadable."""
-        proposal = self.proposal if self.has_proposal else None
-        if proposal is None:
-            return None
-        gain, fits = proposal.expected_gain, tuple(proposal.fits)
-        return Origin(proposal.arm, gain, proposal.criterion, fits)
+        return self.has_proposal and self.state in _OBSERVED and self.outline is None
 
     @property
     def proposal(self) -> Proposal | None:
@@ -252,10 +222,10 @@ class TrialRow:
         return Proposal.from_attributes(self.trial.system_attrs)
 
     @cached_property
-    def proposal_without_fits(self) -> Proposal | None:
-        """The same without its fits, which is kept in memory."""
+    def outline(self) -> Proposal | None:
+        """The same with the names of its fits only, which is kept in memory."""
         proposal = self.proposal
-        return None if proposal is None else replace(proposal, fits={})
+        return None if proposal is None else replace(proposal, fits=dict.fromkeys(proposal.fits))
 
 
 def never_ran(trial: FrozenTrial) -> bool:
