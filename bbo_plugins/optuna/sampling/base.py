@@ -597,7 +597,9 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             return
         n_observed = sum(not math.isnan(row.value) for row in trials.observed)
         n_failed = sum(row.failed for row in trials.configurations)
-        if n_observed == 0 or n_observed + n_failed < self._n_startup_trials:
+        # At first a range that depends on other parameters is not known as one.
+        least = max(self._n_startup_trials, 0 if known is None else N_CHANGED)
+        if n_observed == 0 or n_observed + n_failed < least:
             return
         if reader.once.first_time("uncovered", name):
             _logger.warning(

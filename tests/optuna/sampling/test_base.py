@@ -256,6 +256,15 @@ def test_a_range_may_depend_on_other_parameters(
     assert refused > 0
 
 
+def test_such_a_range_is_not_warned_of_after_a_short_start_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The models may suggest after five trials; what the range depends on is known after ten."""
+    study = optuna.create_study(sampler=BBOSampler(n_trials=20, seed=0))
+    study.optimize(one_name, n_trials=14)
+    assert not warnings_in(caplog)
+
+
 @pytest.mark.filterwarnings("ignore:Fixed parameter number with value 29 is out of range")
 def test_a_value_that_was_given_is_not_refused() -> None:
     """An enqueued one outside the range that a trial then has is evaluated as it is."""
