@@ -189,7 +189,9 @@ def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
-    training = training_subset.modeled(observations, FeatureMap.of(space))
+    training = observations
+    if len(observations.y) > training_subset.MAX_MODELED:
+        training = training_subset.modeled(observations, FeatureMap.of(space))
     features = FeatureMap.of(space, trend=options.trend)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)

@@ -70,14 +70,12 @@ def modeled(
     Args:
         observations: What is known of the study, n evaluated points.
         features: The kernel's feature map, by which distances are measured.
-        limit: How many may be modeled; at least ten.
+        limit: How many may be modeled; at least ten. All are returned if there are no more.
         shares: How the set is composed.
 
     Returns:
-        The same ones if there are no more than ``limit``, else a copy with fewer evaluated points.
+        A copy with fewer evaluated points; the rest is the same.
     """
-    if len(observations.y) <= limit:
-        return observations
     return observations.take(indices(observations, features, limit=limit, shares=shares))
 
 

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
-from bbo_plugins.methods.training_subset import Shares, modeled
+from bbo_plugins.methods.training_subset import MAX_MODELED, Shares, modeled
 from bbo_plugins.optuna import UHEBOSampler
 
 Rule: TypeAlias = Callable[[Observations, FeatureMap, int], Observations]
@@ -83,7 +83,9 @@ class LimitedSampler(UHEBOSampler):
             return self._rule(observations, features, self._limit)
 
         training_subset.modeled = by_rule  # type: ignore[assignment]
+        training_subset.MAX_MODELED = self._limit  # type: ignore[misc]
         try:
             return super().sample_relative(study, trial, search_space)
         finally:
             training_subset.modeled = modeled
+            training_subset.MAX_MODELED = MAX_MODELED  # type: ignore[misc]

@@ -55,7 +55,6 @@ def test_the_size_is_bounded(limit: int, excess: int, best: float, latest: float
     rows = rows_of(modeled(study, PLANE, limit=limit, shares=shares), study)
     assert limit - limit // 10 <= len(rows) <= limit
     assert rows == sorted(set(rows))
-    assert modeled(study, PLANE, limit=limit + excess, shares=shares) is study
 
 
 def test_the_set_changes_by_what_is_new_only() -> None:

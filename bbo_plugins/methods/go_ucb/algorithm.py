@@ -139,7 +139,9 @@ def _suggest_by_model(
         ValueError: A Gram matrix could not be factorized.
     """
     features = FeatureMap.of(space)
-    data = training_subset.modeled(observations, features)
+    data = observations
+    if len(observations.y) > training_subset.MAX_MODELED:
+        data = training_subset.modeled(observations, features)
     networks = _fit(data, features, options, rng, warm_starts)
     surrogate, *constraints = networks.values()
     region, incumbent = _region(space, observations, surrogate, constraints, options.n_startup)
