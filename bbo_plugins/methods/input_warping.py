@@ -79,7 +79,7 @@ def warps_of(space: SearchSpace, objectives: Sequence[Observations]) -> dict[str
     may_warp = np.array(is_fine, dtype=np.bool_) & space.may_warp
     violated = sorted(known.reported_constraints.values(), key=lambda one: -int((one > 0.0).sum()))
     targets = [np.where(np.isfinite(one), -one, np.nan) for one in violated[:_MOST_CONSTRAINTS]]
-    targets.extend(np.where(one.is_valued, one.y, np.nan) for one in objectives)
+    targets.extend(np.where(one.has_value, one.y, np.nan) for one in objectives)
     targets = [one for one in targets if np.isfinite(one).sum() >= _LEAST_VALUES]
     varying = [one for one in targets if np.nanmin(one) < np.nanmax(one)]
     if not may_warp.any() or not varying:

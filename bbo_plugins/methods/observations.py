@@ -54,15 +54,16 @@ class Observations:
         complete: False for a value that is not final (a pruned trial's, mostly predicted): it
             informs the model but cannot be the incumbent, shape (n,).
         pending: Points being evaluated elsewhere, shape (p, d).
+        failed: Points at which an evaluation failed, those evaluated since among them, shape
+            (f, d).
+        has_value: False for a point whose value says nothing, so that it teaches at most the
+            constraints, shape (n,).
         noise_variance: Known noise variances in squared units of ``y``, that of a prediction among
             them, NaN where unknown, shape (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
         constraint_names: Names of the m constraints, by which their models are named; without any
             these are 0, 1, and so on.
-        has_value: False for a point whose value says nothing, so that it teaches at most the
-            constraints, shape (n,); None if all have one.
-        failed: Points at which an evaluation failed, shape (f, d), or None.
         progress: How far each evaluation came before it was cut off: the share of all that came
             less far, 1 at the end, shape (n,); None if that is not known.
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
@@ -79,11 +80,11 @@ class Observations:
     y: FloatArray
     complete: NDArray[np.bool_]
     pending: FloatArray
+    failed: FloatArray
+    has_value: NDArray[np.bool_]
     noise_variance: FloatArray | None = None
     constraints: FloatArray | None = None
     constraint_names: tuple[str, ...] = ()
-    has_value: NDArray[np.bool_] | None = None
-    failed: FloatArray | None = None
     progress: FloatArray | None = None
     n_beside: IntArray | None = None
     n_left_out: int = 0
@@ -92,7 +93,7 @@ class Observations:
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
         n, d = self.X.shape
-        arrays = {**self._by_point(), "pending": self.pending, "failed": self.all_failed}
+        arrays = {**self._by_point(), "pending": self.pending, "failed": self.failed}
         for name, array in arrays.items():
             shape: tuple[int, ...] = (n,)
             if name in {"pending", "failed"}:
@@ -117,26 +118,29 @@ class Observations:
             y: Their objective values, maximized, finite, shape (n,).
             constraints: Constraint values, shape (n, m), or None.
         """
-        complete = np.ones(len(y), dtype=np.bool_)
-        return cls(X=X, y=y, complete=complete, pending=X[:0], constraints=constraints)
+        every = np.ones(len(y), dtype=np.bool_)
+        return cls(
+            X=X,
+            y=y,
+            complete=every,
+            pending=X[:0],
+            failed=X[:0],
+            has_value=every,
+            constraints=constraints,
+        )
 
     def _by_point(self) -> dict[str, Any]:
         """Return the fields, but X, that have an entry for each evaluated point."""
         values = {name: getattr(self, name) for name in _BY_POINT}
         return {name: value for name, value in values.items() if value is not None}
 
-    @property
-    def all_failed(self) -> FloatArray:
-        """The points (f, d) that failed, those evaluated since among them."""
-        return self.X[:0] if self.failed is None else self.failed
-
     @cached_property
     def still_failed(self) -> FloatArray:
         """The points (f, d) that failed and have not been evaluated since."""
-        if not len(self.all_failed):
-            return self.X[:0]
+        if not len(self.failed):
+            return self.failed
         evaluated = set(keys_of(self.X))
-        return self.all_failed[[key not in evaluated for key in keys_of(self.all_failed)]]
+        return self.failed[[key not in evaluated for key in keys_of(self.failed)]]
 
     @property
     def are_final(self) -> bool:
@@ -173,7 +177,7 @@ class Observations:
             return self.repeats_agreed
         if self.has_known_noise:
             return False
-        final = self.complete & self.is_valued
+        final = self.complete & self.has_value
         keys = list(keys_of(self.X[final]))
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))
         least = 1 if space.is_conditional else _ENOUGH_REPEATS
@@ -243,18 +247,13 @@ class Observations:
         """
         if self.best_feasible is None:
             return None
-        everywhere, feasible = self.valued.y, self.y[self.eligible & self.is_valued]
+        everywhere, feasible = self.valued.y, self.y[self.eligible & self.has_value]
         return min(median_of(y) for y in (everywhere, feasible) if len(y))
-
-    @property
-    def is_valued(self) -> NDArray[np.bool_]:
-        """Whether the value of each evaluated point says something, shape (n,)."""
-        return np.ones(len(self.y), dtype=np.bool_) if self.has_value is None else self.has_value
 
     @property
     def valued(self) -> Observations:
         """These observations without the points whose values say nothing."""
-        return self if self.has_value is None else self.take(np.flatnonzero(self.has_value))
+        return self if self.has_value.all() else self.take(np.flatnonzero(self.has_value))
 
     def exclusions(
         self, space: SearchSpace, *, unrepeated: bool, accidents: bool, noisy: bool
@@ -375,7 +374,8 @@ def with_values(
     counts = ~(has_failed | is_void)
     result = []
     for objective, column in zip(objectives, values.T, strict=True):
-        y, noise, has_value = with_infinities_clipped(column), objective.noise_variance, None
+        y, noise = with_infinities_clipped(column), objective.noise_variance
+        has_value = objective.has_value
         if variances is not None:
             is_report = ~complete & np.isnan(variances)
             if (complete & counts).any() and is_report.any():

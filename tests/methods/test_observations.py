@@ -24,6 +24,8 @@ VALID: dict[str, Any] = {
     "y": np.array([1.0, 2.0, 3.0]),
     "complete": np.ones(3, dtype=bool),
     "pending": np.empty((0, 2)),
+    "failed": np.empty((0, 2)),
+    "has_value": np.ones(3, dtype=bool),
     "noise_variance": np.array([0.1, math.nan, 0.0]),
     "constraints": np.array([[0.0], [math.nan], [math.inf]]),
 }
@@ -60,6 +62,7 @@ def test_what_matters_under_constraints() -> None:
     """The best feasible value, and the median of the feasible ones if they are the worse ones."""
     y = np.array([5.0, 1.0, 9.0, 2.0, 8.0])
     fields = VALID | {"X": np.full((5, 2), 0.5), "y": y, "complete": np.ones(5, dtype=bool)}
+    fields["has_value"] = fields["complete"]
     fields["noise_variance"] = None
     for worst_feasible, center in ((True, 1.5), (False, 5.0)):
         infeasible = (y > 4.0) if worst_feasible else (y < 4.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,7 @@ PLANE = FeatureMap((0, 0))
 
 def observed(X: FloatArray, y: FloatArray, **fields: Any) -> Observations:
     """Return complete observations without pending ones, unless told otherwise."""
-    fields = {"complete": np.ones(len(y), bool), "pending": np.empty((0, X.shape[1]))} | fields
-    return Observations(X=X, y=y, **fields)
+    return replace(Observations.of_complete(X, y), **fields)
 
 
 def random_study(n: int, seed: int = 0) -> Observations:

@@ -145,7 +145,6 @@ def test_a_diverged_training_says_nothing_of_others_and_is_failed_itself() -> No
     known = look(study_of(*ended, *diverged, stopped)).observations
     np.testing.assert_array_equal(known.y, look(study_of(*ended, stopped)).observations.y)
     assert known.y[-1] == pytest.approx(-1.5, abs=0.5)
-    assert known.failed is not None
     assert known.failed[:, 0].tolist() == [0.9, 0.95]
     assert known.progress is not None
     assert known.progress.tolist() == [1.0] * 12 + [0.0]

@@ -188,7 +188,6 @@ def test_values_and_noise_are_read_by_objective(caplog: pytest.LogCaptureFixture
     first, second = snapshot.objectives
     assert first.y.tolist() == [-1.0, 5.0]
     assert second.y.tolist() == [2.0, 7.0]
-    assert first.failed is not None
     assert first.failed.tolist() == [[0.9], [0.25]]
     assert snapshot.notes["infinite"].startswith("1 infinite value so far")
     assert "did not for 2 trials" in snapshot.notes["noise"]

@@ -111,7 +111,8 @@ def observe(
         y=np.asarray(y, dtype=np.float64),
         complete=np.ones(len(X), dtype=bool) if complete is None else complete,
         pending=np.empty((0, X.shape[1])) if pending is None else pending,
+        failed=np.empty((0, X.shape[1])) if failed is None else failed,
+        has_value=np.ones(len(X), dtype=bool),
         noise_variance=noise_variance,
         constraints=constraints,
-        failed=failed,
     )

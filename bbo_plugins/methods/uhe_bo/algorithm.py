@@ -172,7 +172,7 @@ def _random_point(
     a point that is known is returned only if all are, or if there are too many to look through.
     """
     draws: FloatArray = space.snap(rng.random((n_draws, len(space))))  # Algorithm 1, line 12
-    points = np.concatenate([observations.X, observations.pending, observations.all_failed])
+    points = np.concatenate([observations.X, observations.pending, observations.failed])
     gaps = space.distances(draws, points).min(axis=1, initial=np.inf)
     if gaps.max() < _SAME and space.size is not None:
         found = space.unseen_point(space.keys_inside(points), rng)

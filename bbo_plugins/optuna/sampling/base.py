@@ -464,7 +464,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         n, n_needed = len(observations.y), self._n_startup_trials
         if n < n_needed and has_choice_without_value(snapshot):
             n_needed *= 2
-        return n > 0 and n + len(observations.all_failed) >= n_needed
+        return n > 0 and n + len(observations.failed) >= n_needed
 
     def _suggest_by_design(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the trial's place in the space-filling design, which no other trial has.
@@ -473,7 +473,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         order.
         """
         observations = snapshot.observations
-        failed = observations.all_failed
+        failed = observations.failed
         n_useless = len(failed) + (len(observations.y) if _lack_direction(snapshot) else 0)
         sequence, index = divmod(snapshot.index, SEQUENCE_LENGTH)
         x = design_point(

@@ -72,7 +72,7 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
     if snapshot.index % _EVERY:
         return None
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
-    useful = observations.X[observations.eligible & observations.is_valued]
+    useful = observations.X[observations.eligible & observations.has_value]
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
     least, visited = _LEAST_SHARE, None
     rate = (len(useful) + 1.0) / (len(X) + 2.0)

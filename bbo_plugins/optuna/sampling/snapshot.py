@@ -328,7 +328,6 @@ def _snapshot(
     constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
-    failed = _failed(trials, placed)
     everything = Observations(
         X=space.stretched(X),
         y=np.zeros(len(known)),
@@ -336,7 +335,8 @@ def _snapshot(
         constraints=table if constraints else None,
         constraint_names=constraints,
         pending=space.stretched(placed.pending(trials.configurations, number)),
-        failed=space.stretched(failed) if len(failed) else None,
+        failed=space.stretched(_failed(trials, placed)),
+        has_value=np.ones(len(known), dtype=np.bool_),
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
     objectives = _with_values(

@@ -83,7 +83,6 @@ def test_infinite_values(
     """A good one counts as the best finite one, a bad one as a failure; how many is reported."""
     snapshot = look(study_of(*[finished(float(i), value) for i, value in enumerate(values)]))
     np.testing.assert_array_equal(snapshot.observations.y, expected)
-    assert snapshot.observations.failed is not None
     np.testing.assert_allclose(snapshot.observations.failed, failed)
     n_infinite = sum(math.isinf(value) for value in values)
     assert snapshot.notes["infinite"].startswith(f"{n_infinite} infinite value")
@@ -222,7 +221,6 @@ def test_failed_trials_are_failed_points() -> None:
         finished(3.0, None, TrialState.FAIL, {0: 4.0}),
     )
     snapshot = look(study)
-    assert snapshot.observations.failed is not None
     np.testing.assert_allclose(snapshot.observations.failed, [[0.1], [0.3]])
     np.testing.assert_allclose(snapshot.observations.X, [[0.2]])
 
@@ -235,7 +233,7 @@ def test_failures_with_further_parameters_leave_a_finite_space_whole() -> None:
     study = study_of(finished(1.0, 1.0), further)
     for space, n_failed in (({"n": MIXED["n"]}, 0), (SPACE, 1)):
         failed = look(study, space).observations.failed
-        assert (0 if failed is None else len(failed)) == n_failed
+        assert len(failed) == n_failed
 
 
 def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
@@ -259,7 +257,7 @@ def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
     )
     snapshot = look(study, {"c": odd, "x": X})
     np.testing.assert_allclose(snapshot.observations.X[:, 1], [0.1, 0.4, 0.9, 0.1])
-    np.testing.assert_allclose(snapshot.observations.all_failed, [[0.25, 0.8]])
+    np.testing.assert_allclose(snapshot.observations.failed, [[0.25, 0.8]])
 
 
 @pytest.mark.parametrize("thresholds", [(0.5, 0.8), (0.8, 0.5)])
@@ -301,7 +299,6 @@ def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, flo
         finished(3.0, None, TrialState.PRUNED, {0: 4.0}),
     )
     snapshot = look(study)
-    assert snapshot.observations.failed is not None
     np.testing.assert_allclose(snapshot.observations.failed, [[0.1]])
     np.testing.assert_allclose(snapshot.observations.X, [[0.2], [0.3]])
 
