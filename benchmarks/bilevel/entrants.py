@@ -55,7 +55,9 @@ _N_SOBOL = 4096
 def data_of(points: Sequence[Array], values: Sequence[float]) -> FunctionData:
     """Return the observations of a function at points (d,) each, of which there is at least one."""
     X = np.array(points)
-    return FunctionData(X=X, y=np.array(values), pending=np.empty((0, X.shape[1])))
+    return FunctionData(
+        X=X, y=np.array(values), pending=X[:0], failed=X[:0], failed_order=np.arange(0)
+    )
 
 
 @dataclass

@@ -21,7 +21,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
 from tests.oracles.bilbo_runs import observations
-from tests.oracles.bilevel import box_problem
+from tests.oracles.bilevel import box_problem, data_of
 from tests.oracles.problems import observe, random_process, unit_box
 
 FEATURES = FeatureMap((0, 0))
@@ -188,7 +188,8 @@ def _suggestion(name: str, failed: np.ndarray, progress: np.ndarray | None = Non
     rng, X = np.random.default_rng(0), np.random.default_rng(7).random((8, 2))
     if name == "bilbo":
         problem = box_problem(1, 1)
-        data = {n: replace(of, failed=failed) for n, of in observations(problem, 8).items()}
+        succeeded = observations(problem, 8)
+        data = {n: data_of(of.X, of.y, failed=failed) for n, of in succeeded.items()}
         return bilbo.suggest(problem, data, rng=rng)
     known = replace(observe(X, X.sum(axis=1)), failed=failed, progress=progress)
     if name == "go_ucb":

@@ -387,16 +387,16 @@ def test_infinite_values_keep_their_sense() -> None:
     upper = [1.0, inf, 3.0, -inf]  # minimized
     data = _data_of({"upper": upper, "lower": [inf, inf, 0.5], "C": [inf, -2.0, -inf]})
     assert data["upper"].y.tolist() == [-1.0, -3.0, -1.0]
-    assert data["upper"].all_failed[:, 0].tolist() == pytest.approx([0.2])
+    assert data["upper"].failed[:, 0].tolist() == pytest.approx([0.2])
     assert data["lower"].y.tolist() == [-0.5]
-    assert data["lower"].all_failed[:, 0].tolist() == pytest.approx([0.1, 0.2])
+    assert data["lower"].failed[:, 0].tolist() == pytest.approx([0.1, 0.2])
     assert data["lower"].pending[:, 0].tolist() == pytest.approx([0.1, 0.2])
     assert data["C"].y.tolist() == [-2.0, 2.0, 2.0]  # holds where it is at least 0
-    assert len(data["C"].all_failed) == 0
+    assert len(data["C"].failed) == 0
     data = _data_of({"upper": [inf], "lower": [-inf], "C": [inf, -inf]})
     assert data["C"].y.tolist() == [-1.0, 1.0]
     assert len(data["upper"].y) == len(data["lower"].y) == 0
-    assert (len(data["upper"].all_failed), len(data["lower"].all_failed)) == (1, 0)
+    assert (len(data["upper"].failed), len(data["lower"].failed)) == (1, 0)
 
 
 def test_a_constraint_that_says_yes_or_no_leaves_turns_to_the_objectives() -> None:

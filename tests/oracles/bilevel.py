@@ -81,7 +81,7 @@ def known_model(
     hyperparameters = Hyperparameters(np.full(d, length_scale), 1.0, noise)
     process = GaussianProcess.from_data(X, y, hyperparameters, FeatureMap((0,) * d))
     warm_start = WarmStart(np.zeros(d + 2), np.eye(d + 2), 0.0, len(y))
-    return FunctionModel(name, process, LogLogTransform(), warm_start, len(y), 1.0)
+    return FunctionModel(name, process, LogLogTransform(), warm_start, len(y), 1.0, X[:0])
 
 
 def draw(problem: BilevelProblem, n_observed: int, seed: int, *, noise: float = 1e-4) -> Draw:
@@ -196,6 +196,7 @@ def data_of(
     return FunctionData(
         X=X,
         y=np.asarray(y, dtype=np.float64),
-        pending=np.empty((0, X.shape[1])) if pending is None else pending,
-        failed=failed,
+        pending=X[:0] if pending is None else pending,
+        failed=X[:0] if failed is None else failed,
+        failed_order=np.arange(0 if failed is None else len(failed)),
     )

@@ -36,10 +36,8 @@ from bbo_plugins.space.search_space import keys_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from bbo_plugins.space import Condition
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 MAX_MODELED: Final = 500  # observations that the model of one function is fitted to, at most
 SHARES: Final = training_subset.Shares(best=0.0, latest=0.5)
@@ -108,9 +106,9 @@ class FunctionData:
             finite, shape (n,).
         pending: Joint points of queries without a value, running or failed, shape (p, d).
         failed: Joint points of failed queries, the latest of them also in ``pending``, shape
-            (k, d), or None.
+            (k, d).
         failed_order: Numbers that grow in the order in which queries of any function failed, shape
-            (k,); None if that is not known.
+            (k,).
 
     Raises:
         ValueError: The shapes disagree or a value is not finite.
@@ -119,28 +117,17 @@ class FunctionData:
     X: FloatArray
     y: FloatArray
     pending: FloatArray
-    failed: FloatArray | None = None
-    failed_order: NDArray[np.int64] | None = None
-
-    @property
-    def all_failed(self) -> FloatArray:
-        """The joint points (k, d) of the failed queries."""
-        return self.X[:0] if self.failed is None else self.failed
-
-    @property
-    def all_failed_order(self) -> NDArray[np.int64]:
-        """Numbers (k,) that grow in the order of the failures; that of the points if not known."""
-        return np.arange(len(self.all_failed)) if self.failed_order is None else self.failed_order
+    failed: FloatArray
+    failed_order: IntArray
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
         n, d = self.X.shape
-        failed, order = self.all_failed, self.all_failed_order
         for name, array, shape in (
             ("y", self.y, (n,)),
             ("pending", self.pending, (len(self.pending), d)),
-            ("failed", failed, (len(failed), d)),
-            ("failed_order", order, (len(failed),)),
+            ("failed", self.failed, (len(self.failed), d)),
+            ("failed_order", self.failed_order, (len(self.failed),)),
         ):
             if array.shape != shape:
                 message = f"{name} must have shape {shape}, but got {array.shape}."
@@ -217,8 +204,8 @@ class FunctionModel:
         n_observed: Number of observations in ``process`` that are no pending queries.
         scale: How much the function varies over the whole space, in model units: standard
             deviation of an objective, root mean square of a constraint.
+        failed: Joint points of failed queries, shape (k, d).
         observations_only: Posterior without the pending queries; None if there are none.
-        failed: Joint points of failed queries, shape (k, d), or None.
         left_out: Feature columns of the observed joint points that are no training data; None if
             there are none.
     """
@@ -229,8 +216,8 @@ class FunctionModel:
     warm_start: WarmStart
     n_observed: int
     scale: float
+    failed: FloatArray
     observations_only: GaussianProcess | None = None
-    failed: FloatArray | None = None
     left_out: KDTree | None = None
 
     @classmethod
@@ -271,8 +258,8 @@ class FunctionModel:
             warm_start=fit.warm_start,
             n_observed=len(data.y),
             scale=_scale(process, everywhere, centered=not is_constraint),
-            observations_only=process if len(data.pending) else None,
             failed=data.failed,
+            observations_only=process if len(data.pending) else None,
             left_out=None if left_out is None else KDTree(features.columns(left_out)),
         )
 
@@ -300,7 +287,7 @@ class FunctionModel:
         Returns:
             Differences of distances, shape (n,); infinite if no query failed.
         """
-        if self.failed is None or not len(self.failed):
+        if not len(self.failed):
             return np.full(len(P), np.inf)
         points, known, failed = (
             self.process.features.columns(rows)
@@ -447,10 +434,10 @@ def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
     """
     rows: list[tuple[int, FloatArray]] = []
     for one in data.values():
-        known, places = set(keys_of(one.X)), one.all_failed_order.tolist()
+        known, places = set(keys_of(one.X)), one.failed_order.tolist()
         rows += [
             (place, row)
-            for place, row, key in zip(places, one.all_failed, keys_of(one.all_failed), strict=True)
+            for place, row, key in zip(places, one.failed, keys_of(one.failed), strict=True)
             if key not in known
         ]
     rows.sort(key=operator.itemgetter(0))

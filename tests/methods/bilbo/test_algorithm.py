@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionData
+from bbo_plugins.methods.bilbo.model import BilevelModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilbo_runs import SMOOTH, observations, run, step
@@ -115,7 +114,8 @@ def test_a_query_near_a_failed_one_says_so() -> None:
     data = observations(problem, 9)
     assert not step(problem, data).near_failure
     for every, reason in ((5, "optimism"), (2, "exploration")):  # near the best query, and at it
-        data["lower"] = replace(data["lower"], failed=problem.space.enumerate()[::every])
+        lower, failed = data["lower"], problem.space.enumerate()[::every]
+        data["lower"] = data_of(lower.X, lower.y, failed=failed)
         query = step(problem, data)
         assert (query.reason, query.near_failure) == (reason, True)
 
@@ -149,9 +149,7 @@ def test_where_no_model_can_be_fitted_the_space_is_filled() -> None:
     """Points without a place end in a space-filling query with a note."""
     problem = box_problem(1, 1)
     data = observations(problem, 4)
-    data["lower"] = FunctionData(
-        X=np.full((4, 2), np.nan), y=np.arange(4.0), pending=np.empty((0, 2))
-    )
+    data["lower"] = data_of(np.full((4, 2), np.nan), np.arange(4.0))
     query = step(problem, data)
     assert query.reason == "fallback"
     assert "no model could be used" in query.notes[0]

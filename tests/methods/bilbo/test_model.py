@@ -30,11 +30,6 @@ X = np.random.default_rng(0).random((12, 2))
 Y = np.sin(5.0 * X[:, 0]) + X[:, 1]
 
 
-def _fit(y: FloatArray, *, is_constraint: bool = False, **data: Any) -> FunctionModel:
-    of = FunctionData(**{"X": X, "y": y, "pending": np.empty((0, 2)), **data})
-    return FunctionModel.fit("h", of, FEATURES, is_constraint=is_constraint)
-
-
 @pytest.mark.parametrize(
     "wrong, message",
     [
@@ -48,7 +43,7 @@ def _fit(y: FloatArray, *, is_constraint: bool = False, **data: Any) -> Function
 def test_data_check_their_shapes(wrong: dict[str, Any], message: str) -> None:
     """Arrays that do not fit each other are refused by name."""
     with pytest.raises(ValueError, match=message):
-        FunctionData(**{"X": X, "y": Y, "pending": np.empty((0, 2)), **wrong})
+        replace(data_of(X, Y), **wrong)
 
 
 @settings(deadline=None)
@@ -111,10 +106,10 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> int:
     return 40
 
 
-def random_data(n: int, seed: int = 0) -> FunctionData:
+def random_data(n: int, seed: int = 0, **queries: FloatArray) -> FunctionData:
     """Return ``n`` observations of which nothing coincides: ``y`` tells them apart."""
     rng = np.random.default_rng(seed)
-    return data_of(rng.random((n, 2)), rng.permutation(n) / n)
+    return data_of(rng.random((n, 2)), rng.permutation(n) / n, **queries)
 
 
 def searched(n: int, seed: int = 0) -> FloatArray:
@@ -139,9 +134,8 @@ def test_up_to_the_limit_all_are_training_data(n: int) -> None:
 @pytest.mark.parametrize("n", [41, 99, 400])
 def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
     """The training data are bounded, in order; the others are left out."""
-    data = random_data(n)
     pending = np.full((2, 2), 0.25)
-    data = replace(data, pending=pending, failed=pending[:1])
+    data = random_data(n, pending=pending, failed=pending[:1])
     modeled, left_out = training_data(data, FEATURES)
     assert left_out is not None
     assert 0.9 * limit <= len(modeled.y) <= limit
@@ -157,9 +151,8 @@ def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
 @pytest.mark.usefixtures("limit")
 def test_observations_that_are_left_out_count_as_successes() -> None:
     """The margin to failure counts them, as they say where an evaluation has succeeded."""
-    data = random_data(300)
     failed = np.random.default_rng(3).random((5, 2))
-    data = replace(data, pending=failed, failed=failed)
+    data = random_data(300, pending=failed, failed=failed)
     model = FunctionModel.fit("h", data, FEATURES, is_constraint=False)
     P = np.random.default_rng(1).random((200, 2))
     expected = [

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import FunctionData, FunctionModel
+from bbo_plugins.methods.bilbo.model import FunctionModel
 from bbo_plugins.space.dimension import FloatArray
+from tests.oracles.bilevel import data_of
 
 BULK = np.linspace(-1.0, 1.0, 21)
 
@@ -68,8 +69,7 @@ def test_the_derivative_is_the_numerical_one(is_constraint: bool, unit: float) -
 
 
 def _model(X: FloatArray, y: FloatArray) -> FunctionModel:
-    data = FunctionData(X=X, y=y, pending=np.empty((0, 2)))
-    return FunctionModel.fit("f", data, FeatureMap((0, 0)), is_constraint=False)
+    return FunctionModel.fit("f", data_of(X, y), FeatureMap((0, 0)), is_constraint=False)
 
 
 def test_each_value_counts_for_its_part_of_the_space() -> None:
