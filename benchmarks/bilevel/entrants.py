@@ -56,7 +56,7 @@ def data_of(points: Sequence[Array], values: Sequence[float]) -> FunctionData:
     """Return the observations of a function at points (d,) each, of which there is at least one."""
     X = np.array(points)
     return FunctionData(
-        X=X, y=np.array(values), pending=X[:0], failed=X[:0], failed_order=np.arange(0)
+        X=X, y=np.array(values), unanswered=X[:0], failed=X[:0], failed_order=np.arange(0)
     )
 
 

@@ -248,7 +248,7 @@ def test_running_trials_are_pending_queries() -> None:
     stored = TrialReader().read(study)
     distributions = distributions_of(stored.rows, sampler._roles)
     trials = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions))
-    pending = {name: len(of.pending) for name, of in trials.data.items()}
+    pending = {name: len(of.unanswered) for name, of in trials.data.items()}
     assert sum(pending.values()) == 3
     for trial in asked:
         trial.suggest_float("z", 0.0, 1.0)
@@ -390,7 +390,7 @@ def test_infinite_values_keep_their_sense() -> None:
     assert data["upper"].failed[:, 0].tolist() == pytest.approx([0.2])
     assert data["lower"].y.tolist() == [-0.5]
     assert data["lower"].failed[:, 0].tolist() == pytest.approx([0.1, 0.2])
-    assert data["lower"].pending[:, 0].tolist() == pytest.approx([0.1, 0.2])
+    assert data["lower"].unanswered[:, 0].tolist() == pytest.approx([0.1, 0.2])
     assert data["C"].y.tolist() == [-2.0, 2.0, 2.0]  # holds where it is at least 0
     assert len(data["C"].failed) == 0
     data = _data_of({"upper": [inf], "lower": [-inf], "C": [inf, -inf]})

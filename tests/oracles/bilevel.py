@@ -190,13 +190,16 @@ def posterior(model: FunctionModel, P: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def data_of(
-    X: FloatArray, y: ArrayLike, pending: FloatArray | None = None, failed: FloatArray | None = None
+    X: FloatArray,
+    y: ArrayLike,
+    unanswered: FloatArray | None = None,
+    failed: FloatArray | None = None,
 ) -> FunctionData:
-    """Return observations of one function, none pending or failed unless told otherwise."""
+    """Return observations of one function, none unanswered or failed unless told otherwise."""
     return FunctionData(
         X=X,
         y=np.asarray(y, dtype=np.float64),
-        pending=X[:0] if pending is None else pending,
+        unanswered=X[:0] if unanswered is None else unanswered,
         failed=X[:0] if failed is None else failed,
         failed_order=np.arange(0 if failed is None else len(failed)),
     )

@@ -110,7 +110,7 @@ class Query(Suggestion):
         near_failure: Whether a query of some function failed nearer to the point, or to its best
             response, than one succeeded.
         regret_bounds: r̄_h of each function at the point before any reassignment, in units of its
-            model's scale and without pending queries, at the raised β if it was raised; empty
+            model's scale and without unanswered queries, at the raised β if it was raised; empty
             for a query that is not of the best pair.
     """
 
@@ -136,7 +136,7 @@ def suggest(
 
     Args:
         problem: The spaces and the names of the functions.
-        data: The observations and pending queries of each function, by its name.
+        data: The observations and unanswered queries of each function, by its name.
         rng: Source of randomness of the candidate points.
         options: The options.
         n_initial: Observations of each function before the first use of the models, at least 1.
@@ -176,7 +176,7 @@ def space_filling(
 
     Args:
         problem: The spaces and the names of the functions.
-        data: The observations and pending queries of each function, by its name.
+        data: The observations and unanswered queries of each function, by its name.
         rng: Source of randomness of the candidate points.
     """
     counts = _counts(data)
@@ -193,7 +193,7 @@ def _start(
 
 def _counts(data: Mapping[str, FunctionData]) -> dict[str, int]:
     """Return how often each function was asked."""
-    return {name: len(one.y) + len(one.pending) for name, one in data.items()}
+    return {name: len(one.y) + len(one.unanswered) for name, one in data.items()}
 
 
 def query(
@@ -231,7 +231,7 @@ def query(
             return make(point, function=name, reason=reason, infeasible=empty)
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
         many, epsilon = options.many_responses, options.epsilon
-        known = model.without_pending
+        known = model.without_unanswered
         solution = solve(known, problem, rng=rng, many_responses=many, epsilon=epsilon)
         point, name = verification(trusted, problem, solution, rng)
         return make(point, function=name, reason="verification")
@@ -302,12 +302,12 @@ def _known_bounds(
     best: FloatArray,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Return bounds of the regrets at the joint point (d,) without pending queries, by name.
+    """Return bounds of the regrets at the joint point (d,) without unanswered queries, by name.
 
     The best response may be another one without them. The regret of f is bounded by
     u_f(x, z̄(x)) - l_f(x, z), which is no larger than r̄_f.
     """
-    known = trusted.model.without_pending
+    known = trusted.model.without_unanswered
     if known is trusted.model:
         return trusted.regret_bounds(point, best)
     settled = replace(trusted, model=known)
@@ -355,7 +355,7 @@ def trusted_sets(model: BilevelModel, options: Options) -> TrustedSets:
 
 def _asked(data: FunctionData) -> FloatArray:
     """Return where a function was or is being observed, joint points (n, d)."""
-    return np.concatenate([data.X, data.pending])
+    return np.concatenate([data.X, data.unanswered])
 
 
 def _far_point(problem: BilevelProblem, known: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -98,14 +98,14 @@ class BilevelProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionData:
-    """The observations and the pending queries of one function.
+    """The observations and the unanswered queries of one function.
 
     Attributes:
         X: Observed joint points, shape (n, d).
         y: Values there, an objective's to be maximized, a constraint's at least 0 where it holds;
             finite, shape (n,).
-        pending: Joint points of queries without a value, running or failed, shape (p, d).
-        failed: Joint points of failed queries, the latest of them also in ``pending``, shape
+        unanswered: Joint points of queries without a value, running or failed, shape (p, d).
+        failed: Joint points of failed queries, the latest of them also in ``unanswered``, shape
             (k, d).
         failed_order: Numbers that grow in the order in which queries of any function failed, shape
             (k,).
@@ -116,7 +116,7 @@ class FunctionData:
 
     X: FloatArray
     y: FloatArray
-    pending: FloatArray
+    unanswered: FloatArray
     failed: FloatArray
     failed_order: IntArray
 
@@ -125,7 +125,7 @@ class FunctionData:
         n, d = self.X.shape
         for name, array, shape in (
             ("y", self.y, (n,)),
-            ("pending", self.pending, (len(self.pending), d)),
+            ("unanswered", self.unanswered, (len(self.unanswered), d)),
             ("failed", self.failed, (len(self.failed), d)),
             ("failed_order", self.failed_order, (len(self.failed),)),
         ):
@@ -146,8 +146,8 @@ def training_data(
         features: The kernel's feature map, by which distances are measured.
 
     Returns:
-        At most :data:`MAX_MODELED` observations with all pending and failed queries, and the joint
-        points of the other observations, shape (k, d), or None if none is left out.
+        At most :data:`MAX_MODELED` observations with all unanswered and failed queries, and the
+        joint points of the other observations, shape (k, d), or None if none is left out.
     """
     n = len(data.y)
     if n <= MAX_MODELED:
@@ -198,14 +198,14 @@ class FunctionModel:
 
     Attributes:
         name: The function's name.
-        process: Posterior in model units, pending queries included as its last observations.
+        process: Posterior in model units, unanswered queries included as its last observations.
         transform: The map between the function's own units and the model's.
         warm_start: Start of the next fit.
-        n_observed: Number of observations in ``process`` that are no pending queries.
+        n_observed: Number of observations in ``process`` that are no unanswered queries.
         scale: How much the function varies over the whole space, in model units: standard
             deviation of an objective, root mean square of a constraint.
         failed: Joint points of failed queries, shape (k, d).
-        observations_only: Posterior without the pending queries; None if there are none.
+        observations_only: Posterior without the unanswered queries; None if there are none.
         left_out: Feature columns of the observed joint points that are no training data; None if
             there are none.
     """
@@ -234,13 +234,13 @@ class FunctionModel:
 
         Args:
             name: The function's name.
-            data: Its observations and pending queries.
+            data: Its observations and unanswered queries.
             features: The kernel's feature map.
             is_constraint: Whether the function is a constraint, whose zero keeps its place.
             warm_start: The :attr:`warm_start` of an earlier fit.
 
         Returns:
-            The model, conditioned on the pending queries.
+            The model, conditioned on the unanswered queries.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
@@ -253,18 +253,18 @@ class FunctionModel:
         process = GaussianProcess.of_fit(data.X, transform.forward(data.y), fit, features)
         return cls(
             name=name,
-            process=process.condition_on_means(data.pending),
+            process=process.condition_on_means(data.unanswered),
             transform=transform,
             warm_start=fit.warm_start,
             n_observed=len(data.y),
             scale=_scale(process, everywhere, centered=not is_constraint),
             failed=data.failed,
-            observations_only=process if len(data.pending) else None,
+            observations_only=process if len(data.unanswered) else None,
             left_out=None if left_out is None else KDTree(features.columns(left_out)),
         )
 
     @property
-    def without_pending(self) -> FunctionModel:
+    def without_unanswered(self) -> FunctionModel:
         """The posterior after the observations alone."""
         if self.observations_only is None:
             return self
@@ -356,7 +356,7 @@ class BilevelModel:
             warm_starts: The :attr:`FunctionModel.warm_start` of earlier fits, by the functions.
 
         Returns:
-            The models, each conditioned on its pending queries.
+            The models, each conditioned on its unanswered queries.
 
         Raises:
             ValueError: As :meth:`FunctionModel.fit`.
@@ -393,16 +393,16 @@ class BilevelModel:
         return (self.upper, self.lower, *self.constraints)
 
     @cached_property
-    def without_pending(self) -> BilevelModel:
+    def without_unanswered(self) -> BilevelModel:
         """The models after the observations alone."""
         if all(function.observations_only is None for function in self.functions):
             return self
         return replace(
             self,
-            upper=self.upper.without_pending,
-            lower=self.lower.without_pending,
-            upper_constraints=tuple(c.without_pending for c in self.upper_constraints),
-            lower_constraints=tuple(c.without_pending for c in self.lower_constraints),
+            upper=self.upper.without_unanswered,
+            lower=self.lower.without_unanswered,
+            upper_constraints=tuple(c.without_unanswered for c in self.upper_constraints),
+            lower_constraints=tuple(c.without_unanswered for c in self.lower_constraints),
         )
 
     def margin_to_failure(self, P: FloatArray, best: FloatArray) -> FloatArray:

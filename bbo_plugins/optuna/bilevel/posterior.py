@@ -145,7 +145,7 @@ class BilevelPosterior:
                 f"{missing}."
             )
         fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
-        model = fitted.without_pending
+        model = fitted.without_unanswered
         rng = model_generator(seed, trials.number)
         many, epsilon = options.many_responses, options.epsilon
         pair = solve(model, trials.problem, rng=rng, many_responses=many, epsilon=epsilon)

@@ -12,10 +12,10 @@ COMPLETE           an observation of its function, or of all that it has a value
                    infinitely bad value of an objective is a failed query, an infinitely good one
                    counts as the best finite one. An infinite value of a constraint counts as its
                    largest finite magnitude, with its sign
-RUNNING            a pending query, if its parameters and its function are known
+RUNNING            an unanswered query, if its parameters and its function are known
 FAIL, PRUNED       a failed query, if its parameters and its function are known, whatever it has
                    reported: no observation, but a point not to ask at again, near which fewer
-                   queries are made and no solution is reported; the 64 latest are also pending
+                   queries are made and no solution is reported; the latest 64 count as unanswered
 WAITING            none
 =================  ===============================================================================
 
@@ -118,7 +118,7 @@ class BilevelTrials(StudySnapshot):
     Attributes:
         coupled: Whether a trial observes all functions.
         problem: The problem; fixed parameters are held.
-        data: Observations and pending queries of each function.
+        data: Observations and unanswered queries of each function.
         warm_starts: What the latest fit of each function left; None where that is unreadable.
     """
 
@@ -182,7 +182,7 @@ class BilevelTrials(StudySnapshot):
         """Return whether a query of the same function close to ``query`` was not there before."""
         old, new = since.data[query.function], self.data[query.function]
         points = not_among(
-            np.concatenate([new.X, new.pending]), np.concatenate([old.X, old.pending])
+            np.concatenate([new.X, new.unanswered]), np.concatenate([old.X, old.unanswered])
         )
         return bool((self.problem.space.distances(query.x[None], points) < CLOSE).any())
 
@@ -229,7 +229,7 @@ class _JointPlacement:
         failed = self.placed.failed(
             [row for row in rows if row.state in _FAILED and not row.never_ran]
         )
-        pending = np.concatenate([running, failed[-LATEST_FAILED:]])
+        unanswered = np.concatenate([running, failed[-LATEST_FAILED:]])
         known, X = self.placed.place([row for row in rows if row.complete])
         X, data, n_infinite = X[:, self.columns], {}, 0
         for name in self.roles.functions:
@@ -237,14 +237,14 @@ class _JointPlacement:
             n_infinite += int(np.isinf(column).sum())
             y = self._without_infinities(column, name)
             no_value = X[np.isneginf(column) & np.isnan(y)]
-            waits, fails = self._asks_for(pending, name), self._asks_for(failed, name)
+            waits, fails = self._asks_for(unanswered, name), self._asks_for(failed, name)
             # Among all failures those with a value are taken for the latest.
             order = [np.flatnonzero(fails), len(failed) + np.arange(len(no_value))]
             data[name] = FunctionData(
                 X=X[~np.isnan(y)],
                 y=y[~np.isnan(y)],
-                pending=np.concatenate(
-                    [pending[waits][:, self.columns], no_value[-LATEST_FAILED:]]
+                unanswered=np.concatenate(
+                    [unanswered[waits][:, self.columns], no_value[-LATEST_FAILED:]]
                 ),
                 failed=np.concatenate([failed[fails][:, self.columns], no_value]),
                 failed_order=np.concatenate(order),

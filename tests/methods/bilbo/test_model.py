@@ -1,4 +1,4 @@
-"""The data and models of a bilevel problem: units, pending queries, what is refused."""
+"""The data and models of a bilevel problem: units, unanswered queries, what is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ Y = np.sin(5.0 * X[:, 0]) + X[:, 1]
     "wrong, message",
     [
         ({"y": Y[:3]}, r"y must have shape \(12,\), but got \(3,\)"),
-        ({"pending": np.empty((2, 3))}, r"pending must have shape \(2, 2\), but got \(2, 3\)"),
+        (
+            {"unanswered": np.empty((2, 3))},
+            r"unanswered must have shape \(2, 2\), but got \(2, 3\)",
+        ),
         ({"failed": np.empty((2, 3))}, r"failed must have shape \(2, 2\), but got \(2, 3\)"),
         ({"failed_order": np.arange(2)}, r"failed_order must have shape \(0,\), but got \(2,\)"),
         ({"y": np.full(12, np.nan)}, "y must be finite"),
@@ -64,17 +67,17 @@ def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
         assert (np.sign(z) == np.sign(np.where(np.abs(z) > 0.0, y, 0.0))).all()
 
 
-def test_a_pending_query_is_not_known() -> None:
+def test_an_unanswered_query_is_not_known() -> None:
     """What is reported, and the unit of uncertainty, are those of the observations alone."""
     P = np.random.default_rng(1).random((20, 2))
     problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
     data = {name: data_of(X, Y) for name in problem.functions}
     plain = BilevelModel.fit(problem, data)
-    assert plain.without_pending is plain
+    assert plain.without_unanswered is plain
     for name in problem.functions:
         of_one = BilevelModel.fit(problem, {**data, name: data_of(X, Y, P)})
         for model, known, expected in zip(
-            of_one.functions, of_one.without_pending.functions, plain.functions, strict=True
+            of_one.functions, of_one.without_unanswered.functions, plain.functions, strict=True
         ):
             for ours, theirs in zip(known.predict(P), expected.predict(P), strict=True):
                 assert ours == pytest.approx(theirs, abs=1e-12)
@@ -134,8 +137,8 @@ def test_up_to_the_limit_all_are_training_data(n: int) -> None:
 @pytest.mark.parametrize("n", [41, 99, 400])
 def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
     """The training data are bounded, in order; the others are left out."""
-    pending = np.full((2, 2), 0.25)
-    data = random_data(n, pending=pending, failed=pending[:1])
+    unanswered = np.full((2, 2), 0.25)
+    data = random_data(n, unanswered=unanswered, failed=unanswered[:1])
     modeled, left_out = training_data(data, FEATURES)
     assert left_out is not None
     assert 0.9 * limit <= len(modeled.y) <= limit
@@ -144,7 +147,7 @@ def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
     assert rows == sorted(set(rows))
     np.testing.assert_array_equal(modeled.X, data.X[rows])
     np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), left_out)
-    assert modeled.pending is data.pending
+    assert modeled.unanswered is data.unanswered
     assert modeled.failed is data.failed
 
 
@@ -152,7 +155,7 @@ def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
 def test_observations_that_are_left_out_count_as_successes() -> None:
     """The margin to failure counts them, as they say where an evaluation has succeeded."""
     failed = np.random.default_rng(3).random((5, 2))
-    data = random_data(300, pending=failed, failed=failed)
+    data = random_data(300, unanswered=failed, failed=failed)
     model = FunctionModel.fit("h", data, FEATURES, is_constraint=False)
     P = np.random.default_rng(1).random((200, 2))
     expected = [
@@ -160,7 +163,7 @@ def test_observations_that_are_left_out_count_as_successes() -> None:
     ]
     np.testing.assert_allclose(model.margin_to_failure(P), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(
-        model.without_pending.margin_to_failure(P), expected, rtol=0, atol=1e-12
+        model.without_unanswered.margin_to_failure(P), expected, rtol=0, atol=1e-12
     )
 
 
