@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -72,11 +72,8 @@ class InnerHorizon:
     learning_rate: float = 1.0
     phi: float | None = None
 
-    _words: ClassVar = tuple(EXPONENTS)
-
     def __post_init__(self) -> None:
         """Check the arguments, and that N can be computed."""
-        errors.check_word("loss", self.loss, self._words)
         _set(self, "constant", errors.check_positive("constant", self.constant))
         _set(self, "minimum", errors.check_int("minimum", self.minimum, minimum=1))
         if self.maximum is not None:
@@ -85,9 +82,11 @@ class InnerHorizon:
         _set(self, "learning_rate", errors.check_positive("learning_rate", self.learning_rate))
         if self.phi is not None:
             _set(self, "phi", errors.check_positive("phi", self.phi))
-        self._check_size()
+        self._check_law()
 
-    def _check_size(self) -> None:
+    def _check_law(self) -> None:
+        """Check the arguments that only this kind of horizon has."""
+        errors.check_word("loss", self.loss, tuple(EXPONENTS))
         _set(self, "n_outer", errors.check_int("n_outer", self.n_outer, minimum=1))
         _ = self.n_inner
 
@@ -349,9 +348,7 @@ class GrowingHorizon(InnerHorizon):
     promote: int = 3
     total_steps: int | None = None
 
-    _words: ClassVar = ("growing",)
-
-    def _check_size(self) -> None:
+    def _check_law(self) -> None:
         rule = "a finite number of at least 0"
         exponent = errors.check_real(
             "exponent", self.exponent, rule, lambda number: 0.0 <= number < math.inf
