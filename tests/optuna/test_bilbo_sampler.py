@@ -267,7 +267,7 @@ def test_an_overtaken_query_is_dead(only_earlier: bool) -> None:
     def n_pending() -> int:
         space = sampler._modeled_distributions(study)
         snapshot = sampler._read_in(study, asking, space, only_earlier=only_earlier)
-        return sum(len(data.pending) for data in snapshot.data.values())
+        return sum(len(data.unanswered) for data in snapshot.data.values())
 
     study.add_trials([study.trials[0]] * 31)
     assert n_pending() == 1
