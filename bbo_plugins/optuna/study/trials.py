@@ -581,9 +581,10 @@ def _constraints_of(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, int):
-        return abs(value) <= sys.float_info.max
-    return isinstance(value, float) and not math.isnan(value)
+    # In memory, other samplers keep what the user's function returns, such as a NumPy float32.
+    if isinstance(value, numbers.Integral):
+        return abs(int(value)) <= sys.float_info.max
+    return isinstance(value, numbers.Real) and not math.isnan(value)
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:

@@ -373,6 +373,13 @@ def test_stored_constraints_may_be_integers_and_no_numbers() -> None:
     assert found == [{"0": 1.0, "1": -2.0}, {"0": -1.0}, {}]
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_stored_constraints_may_be_numbers_of_numpy(kind: type) -> None:
+    """In memory other samplers of Optuna keep what a function returns as it is."""
+    study = study_of(*[finished(1.0, 1.0, attributes={"constraints": (kind(c),)}) for c in (0, 1)])
+    assert [row.constraints for row in TrialReader().read(study).rows] == [{"0": 0.0}, {"0": 1.0}]
+
+
 def test_a_constraint_that_only_a_failure_reports_is_none() -> None:
     """No model is fitted to it."""
     known = [finished(v, v, attributes={"constraints": [-v]}) for v in (1.0, 2.0, 3.0)]
