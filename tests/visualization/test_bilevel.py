@@ -59,6 +59,8 @@ def _draw(distribution: BaseDistribution, rng: np.random.Generator) -> Any:
     if isinstance(distribution, IntDistribution):
         return int(rng.integers(distribution.low, distribution.high + 1))
     assert isinstance(distribution, FloatDistribution)
+    if distribution.single():
+        return distribution.low
     if distribution.log:
         return float(np.exp(rng.uniform(math.log(distribution.low), math.log(distribution.high))))
     return float(rng.uniform(distribution.low, distribution.high))
@@ -254,6 +256,19 @@ def test_a_curve_goes_through_the_answers() -> None:
 
 
 # --------------------------------------------------------------------------------------- bad input
+
+
+def test_a_tiny_value_that_stays_the_same_has_a_place_on_a_logarithmic_axis() -> None:
+    """Half a place below it there is none."""
+    sampler = BILBOSampler(["x"], ["z", "rate"], seed=0)
+    functions: dict[str, Callable[..., float]] = {
+        "upper": lambda x, z, rate: (x - 0.8) ** 2 + z + rate,
+        "lower": lambda x, z, rate: (z - x) ** 2 + rate,
+    }
+    space = {"x": UNIT, "z": UNIT, "rate": FloatDistribution(1e-3, 1e-3, log=True)}
+    plot = plot_bilevel(_study(sampler, space, functions, 6), sampler, ["x", "rate"])
+    assert plot.panels[0].y.log
+    assert plot.panels[0].y.limits == (0.5e-3, 2e-3)
 
 
 def test_what_cannot_be_drawn_is_named() -> None:

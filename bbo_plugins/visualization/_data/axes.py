@@ -56,6 +56,8 @@ class ParameterAxis:
         """Ends of the axis; half a place beyond the outer ones of values drawn by themselves."""
         if not self.is_discrete:
             return float(self.values[0]), float(self.values[-1])
+        if self.log and self.dimension.kind == "float":  # a single value, which may be tiny
+            return 0.5 * float(self.values[0]), 2.0 * float(self.values[0])
         if self.dimension.has_choices or self.log or len(self.values) < 2:
             return float(self.values[0]) - 0.5, float(self.values[-1]) + 0.5
         half = 0.5 * float(self.values[1] - self.values[0])
