@@ -148,8 +148,8 @@ def test_unrecorded_steps_are_those_of_the_trial_number_beside_continuations() -
 class _Result:
     """What is looked at of a result of Ray Tune: columns by name, as of a data frame."""
 
-    metrics_dataframe: dict[str, list[float]] | None
-    metrics: dict[str, float] | None = None
+    metrics_dataframe: dict[str, list[Any]] | None
+    metrics: dict[str, Any] | None = None
 
 
 def _reports() -> list[_Result]:
@@ -205,6 +205,20 @@ def test_reports_of_ray_are_read_by_their_names() -> None:
     assert (labels(above), below.y.title) == ([SINGLE, BEST], "loss")
     largest = plot_horizon(_reports(), metric="loss", mode="max")
     assert part(largest.panels[1], BEST).custom[0] == 4
+
+
+def test_reports_without_files_are_read_by_path() -> None:
+    """The last result is nested where files of reports are not; no number is no point."""
+    results = [
+        _Result(None, {"valid": {"loss": 0.5}, "sgd_steps": 3}),
+        _Result(None, {"valid": {"loss": None}, "sgd_steps": 4}),
+        _Result({"valid/loss": [None, "?", 0.25], "sgd_steps": [1, 2, 3]}),
+    ]
+    _, below = plot_horizon(results, metric="valid/loss").panels
+    assert [_courses(part(below, label))[0].tolist() for label in (SINGLE, BEST)] == [
+        [[3, 0.5]],
+        [[3, 0.25]],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -198,10 +198,18 @@ def _of_reports(results: object, metric: str | None, steps: str) -> Courses:
     for index, frame in frames.items():
         if metric not in frame or steps not in frame:
             continue
-        for n, value in zip(frame[steps], frame[metric], strict=True):
+        for n, value in zip(map(_number, frame[steps]), map(_number, frame[metric]), strict=True):
             if math.isfinite(n) and math.isfinite(value):
-                points.setdefault(index, {})[int(n)] = float(value)
+                points.setdefault(index, {})[int(n)] = value
     return points
+
+
+def _number(entry: Any) -> float:
+    """Return a reported entry as a number, NaN if it is none: None, or a text."""
+    try:
+        return float(entry)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _frames_of(results: Any) -> dict[int, Any]:
@@ -219,8 +227,17 @@ def _frames_of(results: Any) -> dict[int, Any]:
         if table is not None and len(table) > 0:
             tables[index] = table
         elif last:  # without files of reports Ray knows the last one
-            tables[index] = {name: [value] for name, value in last.items()}
+            tables[index] = {path: [value] for path, value in _by_path(last)}
     return tables
+
+
+def _by_path(metrics: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of nested metrics by path, as Ray's files of reports have them."""
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _by_path(value, f"{above}{name}/")
+        else:
+            yield f"{above}{name}", value
 
 
 def _joined(courses: Courses, chosen: Sequence[int]) -> Iterator[list[Any]]:
