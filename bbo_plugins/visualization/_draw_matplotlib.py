@@ -37,7 +37,7 @@ def draw(plot: Plot) -> NDArray[np.object_]:
     n, layout = len(plot.panels), plot.layout
     if not n:
         unlabeled: NDArray[np.object_] = plt.subplots(squeeze=False)[1][0]
-        unlabeled[0].set_title(plot.title)
+        unlabeled[0].set_title(_plain(plot.title))
         return unlabeled
     n_columns = min(n, layout.n_columns)
     size = _size(layout, n, n_columns)
@@ -63,17 +63,17 @@ def draw(plot: Plot) -> NDArray[np.object_]:
         _draw_axis(axes, "y", panel.y)
         if layout.share == "y" and index % n_columns:
             axes.set_ylabel("")
-        axes.set_title(panel.title, fontsize="medium")
+        axes.set_title(_plain(panel.title), fontsize="medium")
         if not any(isinstance(item, HeatMap) for item in panel.items):
             axes.grid(visible=True, alpha=0.3)
     if layout.stacked:
-        every[0].set_title(plot.title, fontsize="large")
+        every[0].set_title(_plain(plot.title), fontsize="large")
     else:
-        figure.suptitle(plot.title)
+        figure.suptitle(_plain(plot.title))
     labels = [label for label in plot.legend or named if label in named]
     figure.legend(
         handles=[named[label] for label in labels],
-        labels=labels,
+        labels=[*map(_plain, labels)],
         loc="outside right upper" if layout.stacked and n == 1 else "outside lower center",
         ncols=1 if layout.stacked and n == 1 else 3 if size[0] >= _WIDE else 2,
     )
@@ -165,9 +165,9 @@ def _draw_heat_map(axes: Axes, heat: HeatMap) -> Artist:
         low, high = heat.limits or (None, None)
         drawn = axes.pcolormesh(*grid, shading="nearest", cmap=COLORMAP, vmin=low, vmax=high)
     bar = axes.figure.colorbar(drawn, ax=axes)
-    bar.set_label(heat.title)
+    bar.set_label(_plain(heat.title))
     if heat.labels:
-        bar.set_ticks(range(len(heat.labels)), labels=heat.labels)
+        bar.set_ticks(range(len(heat.labels)), labels=[*map(_plain, heat.labels)])
     artist: Artist = drawn
     return artist
 
@@ -175,9 +175,9 @@ def _draw_heat_map(axes: Axes, heat: HeatMap) -> Artist:
 def _draw_axis(axes: Axes, name: Literal["x", "y"], axis: Axis) -> None:
     """Name an axis ("x" or "y") and give it its scale, its ticks and its ends."""
     drawn = axes.xaxis if name == "x" else axes.yaxis
-    drawn.set_label_text(axis.title)
+    drawn.set_label_text(_plain(axis.title))
     if axis.labels:
-        drawn.set_ticks(range(len(axis.labels)), labels=list(axis.labels))
+        drawn.set_ticks(range(len(axis.labels)), labels=[*map(_plain, axis.labels)])
         if name == "x" and sum(map(len, axis.labels)) > _MAX_LABEL_LENGTH:
             for text in axes.get_xticklabels():
                 text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
@@ -191,6 +191,11 @@ def _draw_axis(axes: Axes, name: Literal["x", "y"], axis: Axis) -> None:
         drawn.set_major_locator(MaxNLocator(integer=True))
     if axis.limits is not None:
         axes.set(**{f"{name}lim": axis.limits})
+
+
+def _plain(text: str) -> str:
+    """Return a text, such as a parameter's name, so that no part of it is read as a formula."""
+    return text.replace("$", r"\$")
 
 
 class _FiniteLogLocator(LogLocator):

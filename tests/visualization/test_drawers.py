@@ -266,6 +266,20 @@ def test_long_lines_take_turns_with_their_markers() -> None:
     assert figure.data[0].line.color != figure.data[1].line.color
 
 
+def test_dollars_in_names_are_no_formulas() -> None:
+    """A name, a choice or a title is the user's: Matplotlib would raise, or leave out the signs."""
+    name = "$x^$"
+    cells = HeatMap(name, X, np.array([0.0, 1.0]), np.ones((2, 3)), labels=(name, "b"))
+    axis = Axis(name, labels=(name, "b"))
+    panel = _panel(cells, Line(name, [0, 1], [0, 1]), x=axis, y=axis, title=name)
+    for layout in (PAIRS, STACK):
+        (axes,) = _draw_matplotlib.draw(Plot(name, (panel,), layout))
+        axes.figure.canvas.draw()
+        assert axes.get_xlabel() == r"\$x^\$"
+    (axes,) = _draw_matplotlib.draw(Plot(name))
+    axes.figure.canvas.draw()
+
+
 def test_nothing_to_show() -> None:
     """A figure with the title, as Optuna's plots have it."""
     figure, (axes,) = _both()
