@@ -372,11 +372,11 @@ class BBOSearch(RestoringSearch):
                 "BBOSearch has no mode: give the TuneConfig one. Without a param_space write "
                 "BBOSearch(space, metric=..., mode=...), as Ray does not pass on the TuneConfig's."
             )
-        if self._is_over():
-            return str(Searcher.FINISHED)
-        if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
-            return None
         try:
+            if self._is_over():
+                return str(Searcher.FINISHED)
+            if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
+                return None
             if self._ot_study is not None and trial_id not in self._ot_trials:
                 self._ask(trial_id)
             with warnings.catch_warnings():

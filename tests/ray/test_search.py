@@ -140,6 +140,25 @@ def test_a_suggestion_that_fails_leaves_no_running_trial() -> None:
     assert states_of(search) == ["FAIL", "FAIL"]
 
 
+def test_a_terminator_that_fails_leaves_no_running_trial() -> None:
+    """Ray ends the experiment then as well."""
+
+    class Broken:
+        """Can answer as long as there are no trials."""
+
+        def should_terminate(self, study: optuna.Study) -> bool:
+            """Return whether the study is over."""
+            if study.trials:
+                raise ArithmeticError("of the user")
+            return False
+
+    search = BBOSearch(SPACE, "loss", "min", terminator=Broken())
+    suggested(search, "a")
+    with pytest.raises(ArithmeticError, match="of the user"):
+        search.suggest("b")
+    assert states_of(search) == ["FAIL"]
+
+
 def test_a_stored_study_must_have_the_same_kinds_of_parameters(tmp_path: Path) -> None:
     """Optuna would refuse them at the first suggestion; a range may change."""
     suggested(make_search(storage=stored_in(tmp_path)), "a")
