@@ -20,6 +20,7 @@ storage would return them, so that choices among them have labels as well.
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from typing import Any, TypeAlias
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
+    FloatDistribution,
     IntDistribution,
     check_distribution_compatibility,
     distribution_to_json,
@@ -49,12 +51,13 @@ from ray.tune.search.sample import (
 from ray.tune.utils.util import unflatten_dict
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.parameters import dimension_of, is_value_of
-from bbo_plugins.optuna.study.storage import suggest
+from bbo_plugins.optuna.study.parameters import dimension_of, is_value_of, nearest_value
+from bbo_plugins.optuna.study.storage import is_finite, suggest
 
 SEPARATOR = "/"
 _DOMAIN = "a domain that can be searched"
 _GRID = "a grid has no place in a sequential search; use tune.choice"
+_ROUNDING = 1e-15  # relative error of a multiple of a step
 _PLAIN = (str, int, float, type(None))
 _PLACEHOLDERS = (_RefResolver.TOKEN, _FunctionResolver.TOKEN)
 
@@ -113,7 +116,7 @@ class Parameter:
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is not one of them."""
-        dimension = dimension_of(self.distribution)
+        dimension, value = dimension_of(self.distribution), _step_of(self.distribution, value)
         if not is_value_of(dimension, value):
             choices = getattr(self.distribution, "choices", ())
             value = next((one for one in choices if are_equal(one, value)), value)
@@ -370,6 +373,18 @@ def read_space(argument: str, space: object) -> Tree:
 def plain(value: Any) -> Any:
     """Return the Python number of NumPy's or a tensor's, which no storage takes; else the value."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
+def _step_of(distribution: BaseDistribution, value: Any) -> Any:
+    """Return the step of a range of floats that a value is, but for rounding; else the value.
+
+    Ray draws multiples such as 3 * 0.1, which is beyond 0.3.
+    """
+    has_steps = isinstance(distribution, FloatDistribution) and distribution.step is not None
+    if not has_steps or not is_finite(plain(value)):
+        return value
+    step = nearest_value(distribution, value)
+    return step if math.isclose(step, value, rel_tol=_ROUNDING) else value
 
 
 def check_choices_come_back(argument: str, distributions: Mapping[str, BaseDistribution]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,23 @@ def test_domains_become_distributions_by_path() -> None:
     }
     assert not tree.is_conditional
     assert tree.constants == {"data/seed": 3, "data/sizes": [1, 2], "empty": {}}
+
+
+@pytest.mark.parametrize("low, high, q", [(0.0, 0.3, 0.1), (0.1, 0.7, 0.1), (0.9, 1.8, 0.3)])
+def test_steps_that_rounding_puts_beyond_the_range_are_values(
+    low: float, high: float, q: float
+) -> None:
+    """Ray draws 3 * 0.1, which is more than 0.3; a value farther away is none."""
+    tree = read_space("space", {"x": tune.quniform(low, high, q)})
+    drawn = {float(x) for x in tune.quniform(low, high, q).sample(size=200)}
+    assert min(drawn) < low or max(drawn) > high
+    for x in drawn:
+        (found,) = tree.read({"x": x})[0].values()
+        assert low <= found <= high
+        assert found == pytest.approx(x, rel=1e-15)
+    for other in (high + 1e-12, math.nan, math.inf, None, "0.3"):
+        with pytest.raises(ValueError, match="must be a value of FloatDistribution"):
+            tree.read({"x": other})
 
 
 @pytest.mark.parametrize(
