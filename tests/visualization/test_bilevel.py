@@ -286,15 +286,17 @@ def test_what_cannot_be_drawn_is_named() -> None:
     other = BILBOSampler(["x"], ["w"])
     with pytest.raises(ValueError, match=r"at least one parameter of lower_params \['w'\]"):
         refused(study, other)
-    with pytest.raises(TypeError, match="params must be a sequence of names or None"):
-        refused(study, sampler, "x")
+    for params in ("x", 5, [["x"]]):
+        with pytest.raises(TypeError, match="params must be a sequence of names or None"):
+            refused(study, sampler, params)
 
 
 def test_parameters_may_be_chosen() -> None:
     """Those named are drawn, in the levels' order; others are refused with the possible ones."""
     study, sampler = _levels(3, 1)
-    panel = plot_bilevel(study, sampler, ["z0", "x1"]).panels[0]
-    assert panel.x.title == "x1"
+    in_turn: Any = iter(["z0", "x1"])
+    for names in (["z0", "x1"], in_turn):
+        assert plot_bilevel(study, sampler, names).panels[0].x.title == "x1"
     for params in (["x0", "w"], ["x0"], ["query", "z0"], [], ["x0", "x1", "x2", "z0"]):
         with pytest.raises(ValueError, match="params must be None or names of one or two of the"):
             plot_bilevel(study, sampler, params)

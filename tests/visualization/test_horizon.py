@@ -229,6 +229,8 @@ def test_reports_without_files_are_read_by_path() -> None:
         (_reports(), {}, ValueError, "metric must be the name of the reported value, but got None"),
         (_reports(), {"metric": "acc"}, ValueError, "metric must be a reported metric, but got"),
         (_reports(), {"metric": "loss", "steps": "epoch"}, ValueError, "steps must be a reported"),
+        (_reports(), {"metric": 5}, TypeError, "metric must be the name of a reported metric"),
+        (_reports(), {"metric": "loss", "steps": None}, TypeError, "steps must be the name of"),
         (_reports(), {"metric": "loss", "mode": "best"}, ValueError, "mode must be one of 'min'"),
         (_reports(), {"horizon": 3}, TypeError, "horizon must be an InnerHorizon or None"),
         (

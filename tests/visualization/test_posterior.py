@@ -264,6 +264,7 @@ def test_the_trial_of_the_slice_is_within_the_axis() -> None:
         ({"params": []}, ValueError, "params must be None or names"),
         ({"params": "x"}, TypeError, "params must be a sequence of names or None, but got 'x'"),
         ({"params": 5}, TypeError, "params must be a sequence of names or None, but got 5"),
+        ({"params": [["x"]]}, TypeError, "params must be a sequence of names or None, but got"),
         ({"at": 99}, ValueError, "at must be None or the number of a complete trial.*got 99"),
         ({"n_points": 1}, ValueError, "n_points must be an integer of at least 2, but got 1"),
     ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from bbo_plugins import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +71,21 @@ class ParameterAxis:
         if self.dimension.has_choices:
             return self.dimension.level_of(u).astype(np.float64)
         return np.array([self.dimension.decode(position) for position in u], dtype=np.float64)
+
+
+def names_in(params: Any) -> list[str] | None:
+    """Return the different names in the argument ``params`` of a plot, None for None.
+
+    Raises:
+        TypeError: It is no sequence of names.
+    """
+    if params is None:
+        return None
+    is_listed = isinstance(params, Iterable) and not isinstance(params, str)
+    names: list[Any] = [*params] if is_listed else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
+    return [*dict.fromkeys(names)]
 
 
 def is_few(dimension: Dimension) -> bool:

@@ -18,7 +18,7 @@ from optuna.study import Study
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates
+from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, names_in
 from bbo_plugins.visualization._data.panels import (
     QUANTILE,
     Axis,
@@ -112,9 +112,8 @@ def plot_bilevel(study: Study, sampler: BILBOSampler, params: Sequence[str] | No
     """
     errors.check_instance("study", study, Study, "an Optuna study")
     errors.check_instance("sampler", sampler, BILBOSampler, "the study's BILBOSampler")
-    if isinstance(params, str):
-        raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
-    view = _View(sampler.posterior(study), params)
+    wanted = names_in(params)
+    view = _View(sampler.posterior(study), wanted)
     queries = map(_queries_label, view.posterior.roles.functions)
     legend = (*estimate_labels(_MEAN), _ANSWER_LABEL, _SOLUTION_LABEL, *queries, _VIOLATED_LABEL)
     return Plot(view.title(), tuple(view.panels()), PAIRS, legend)
@@ -146,7 +145,7 @@ class _View:
                 shortest = np.argsort(scales, kind="stable")[:_MAX_DRAWN]
                 chosen.append(sorted(columns[shortest].tolist()))
             return chosen[0], chosen[1]
-        by_level = [[name for name in dict.fromkeys(params) if name in names] for names in levels]
+        by_level = [[name for name in params if name in names] for names in levels]
         known = set(params) <= set(self.space.names)
         if not known or not all(1 <= len(names) <= _MAX_DRAWN for names in by_level):
             rule = (

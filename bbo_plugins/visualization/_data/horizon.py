@@ -192,6 +192,7 @@ def _of_reports(results: object, metric: str | None, steps: str) -> Courses:
     if metric is None:
         raise ValueError(errors.rule_message("metric", "the name of the reported value", metric))
     for name, argument in ((metric, "metric"), (steps, "steps")):
+        errors.check_instance(argument, name, str, "the name of a reported metric")
         if frames and not any(name in frame for frame in frames.values()):
             raise ValueError(errors.rule_message(argument, "a reported metric", name))
     points: dict[int, dict[int, float]] = {}

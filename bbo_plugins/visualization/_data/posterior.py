@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.space import Split
-from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels
+from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels, names_in
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from bbo_plugins.visualization._data.panels import (
     Axis,
@@ -99,8 +98,7 @@ def plot_posterior(
 def _plot(study: Study, params: Sequence[str] | None, at: int | None, n_points: int) -> Plot:
     n_points = errors.check_int("n_points", n_points, minimum=2)
     number = None if at is None else errors.check_int("at", at, minimum=0)
-    if isinstance(params, str) or not (params is None or isinstance(params, Iterable)):
-        raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
+    wanted = names_in(params)
     posterior = posterior_of(study)
     if posterior is None:
         _logger.warning(
@@ -109,13 +107,13 @@ def _plot(study: Study, params: Sequence[str] | None, at: int | None, n_points: 
         )
         return Plot("Posterior")
     known = [name for name in posterior.space.names if any(name in own for own in posterior.params)]
-    names = known if params is None else list(dict.fromkeys(params))
+    names = known if wanted is None else wanted
     if not names or not set(names) <= set(known):
         rule = f"None or names of parameters that complete trials have, among {known!r}"
-        raise ValueError(errors.rule_message("params", rule, params))
+        raise ValueError(errors.rule_message("params", rule, wanted))
     reference = _reference(posterior, number)
     slices = [_slice(posterior, name, reference, n_points) for name in names]
-    if params is None:
+    if wanted is None:
         slices = _largest_effects(slices)
     values, limits = posterior.values, _limits(posterior, slices)
     n_beyond = int(((values < limits[0]) | (values > limits[1])).sum())
