@@ -493,7 +493,7 @@ def test_a_stop_between_two_polls_is_found() -> None:
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
-        ({"threshold": "best"}, ValueError, "threshold must be one of"),
+        ({"threshold": "best"}, ValueError, "threshold must be a positive number or one of"),
         ({"n_initial": 1_001}, ValueError, "n_initial must be at most 1000, but got 1001"),
         ({"patience": 1_001}, ValueError, "patience must be at most 1000, but got 1001"),
         ({"seed": -1}, ValueError, "seed must be an integer of at least 0, but got -1"),

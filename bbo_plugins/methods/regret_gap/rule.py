@@ -92,17 +92,21 @@ class StoppingRule:
             raise ValueError(errors.rule_message("eta", rule, self.eta))
 
     def _checked_threshold(self) -> str | float:
+        number, end = "a positive number", math.inf
+        if self.is_probability:
+            number, end = "a number between 0 and 1", 1.0
+        rule = f"{number} or one of {', '.join(map(repr, THRESHOLDS))}"
         if not isinstance(self.threshold, str):
-            check = _checked_fraction if self.is_probability else errors.check_positive
-            return check("threshold", self.threshold)
-        threshold = errors.check_word("threshold", self.threshold, THRESHOLDS)
+            return errors.check_real("threshold", self.threshold, rule, lambda x: 0.0 < x < end)
+        if self.threshold not in THRESHOLDS:
+            raise ValueError(errors.rule_message("threshold", rule, self.threshold))
         unfit = (self.threshold == "auto" and self.criterion != "regret-gap") or (
             self.threshold == "cross-validation" and self.is_probability
         )
         if unfit:
             rule = f"another one with criterion={self.criterion!r}"
             raise ValueError(errors.rule_message("threshold", rule, self.threshold))
-        return threshold
+        return self.threshold
 
     @property
     def criterion_in_words(self) -> str:

@@ -534,8 +534,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                 )
         if math.isfinite(snapshot.preprocessing.cutoff) and once.first_time("cutoff"):
             _logger.info(
-                "%s: the worst values count as failures, as the others are predicted better "
-                "without them.",
+                "%s: the worst values only tell the models where not to look, as the others are "
+                "predicted better without them; the study keeps them.",
                 self,
             )
         outliers = sorted(snapshot.preprocessing.outliers)

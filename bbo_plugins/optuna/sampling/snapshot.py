@@ -324,7 +324,7 @@ def _snapshot(
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
     unplaced = placed.unplaced(trials.observed)
-    n_lacking = sum(not placed.unconditional <= row.params.keys() for row in unplaced)
+    outside = [row for row in unplaced if placed.unconditional <= row.params.keys()]
     constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
@@ -358,14 +358,24 @@ def _snapshot(
         finished=_finished(trials),
         preprocessing=preprocessing,
         notes=notes_of(
-            unplaced=len(unplaced) - n_lacking,
-            lacking=n_lacking,
+            example=_example_of(outside, placed),
+            unplaced=len(outside),
+            lacking=len(unplaced) - len(outside),
             infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
             unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
             noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
             constraints=OTHERS in constraints,
         ),
     )
+
+
+def _example_of(rows: Sequence[TrialRow], placed: PlacedTrials) -> str:
+    """Return which parameter's value of the latest trial is outside, as the end of a message."""
+    for row in rows[-1:]:
+        for name, value in row.params.items():
+            if name in placed.distributions and not placed.can_hold(name, value):
+                return f", such as {name!r} in trial {row.number}"
+    return ""
 
 
 def _failed(trials: StudyTrials, placed: PlacedTrials) -> FloatArray:
@@ -399,7 +409,7 @@ def _with_values(
 
 _NOTES = {
     "unplaced": "{trials} left out: a parameter had a value that its latest range or type does not "
-    "have.",
+    "have{example}.",
     "lacking": "{trials} left out: a parameter was added later.",
     "infinite": "{n} infinite value{s} so far; an infinitely good value counts as the best finite "
     "one, an infinitely bad one as a failure, or is left out where a constraint is violated.",
@@ -416,13 +426,13 @@ _NOTES = {
 }
 
 
-def notes_of(**counts: int) -> dict[str, str]:
+def notes_of(*, example: str = "", **counts: int) -> dict[str, str]:
     """Return what to say of the trials, by its kind, given how often each of these was met."""
     notes = {}
     for kind, n in counts.items():
         s = "s" if n > 1 else ""
         if n:
-            notes[kind] = _NOTES[kind].format(n=n, s=s, trials=f"{n} trial{s}")
+            notes[kind] = _NOTES[kind].format(n=n, s=s, trials=f"{n} trial{s}", example=example)
     return notes
 
 

@@ -115,18 +115,18 @@ def checked_constraints(values: Any) -> list[float]:
         TypeError: It is not a sequence of numbers.
         ValueError: One of them is NaN or beyond the floats.
     """
-    rule = "a sequence of numbers to be returned by constraints_func"
+    what, rule = "what constraints_func returns", "a sequence of numbers"
     if isinstance(values, str | bytes | Mapping | AbstractSet):
-        raise TypeError(errors.rule_message("constraints", rule, values))
+        raise TypeError(errors.rule_message(what, rule, values))
     try:
         numbers = [_constraint_value(value) for value in values]
     except (TypeError, ValueError) as error:
-        raise TypeError(errors.rule_message("constraints", rule, values)) from error
+        raise TypeError(errors.rule_message(what, rule, values)) from error
     except OverflowError as error:
         rule = f"{rule}, none of them beyond the floats"
-        raise ValueError(errors.rule_message("constraints", rule, values)) from error
+        raise ValueError(errors.rule_message(what, rule, values)) from error
     if any(math.isnan(number) for number in numbers):
-        raise ValueError(errors.rule_message("constraints", f"{rule}, none of them NaN", values))
+        raise ValueError(errors.rule_message(what, f"{rule}, none of them NaN", values))
     return numbers
 
 

@@ -36,7 +36,8 @@ def test_eta_has_a_default_for_each_threshold(arguments: dict[str, Any], eta: fl
     "arguments, message",
     [
         ({"criterion": "gap"}, "criterion must be one of 'regret-gap' or"),
-        ({"threshold": "best"}, "threshold must be one of 'relative' or"),
+        ({"threshold": "best"}, "threshold must be a positive number or one of 'relative', 'auto'"),
+        ({"threshold": 0.0}, "threshold must be a positive number or one of 'relative', 'auto'"),
         ({"eta": 0.0}, "eta must be a number between 0 and 1, but got 0.0"),
         ({"delta": 0.0}, "delta must be a number between 0 and 1"),
         ({"eta": 0.1, "threshold": "auto"}, "eta must be None with threshold='auto'"),

@@ -323,6 +323,7 @@ def test_a_range_that_moves_gets_the_nearest_value(caplog: pytest.LogCaptureFixt
     assert study.trials[9].params == {"x": 2.0}
     (warning,) = warnings_in(caplog)
     assert "left out: a parameter had a value that its latest range" in warning
+    assert warning.endswith("or type does not have, such as 'x' in trial 8.")
 
 
 def test_a_parameter_that_comes_back_warns_with_the_reason(

@@ -140,9 +140,7 @@ def test_constraints_of_pruned_and_failed_trials() -> None:
 def test_bad_constraints_are_errors(returned: Any, error: type[Exception]) -> None:
     """NaN and what is no sequence of numbers is refused, and no value is stored."""
     study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: returned))
-    rule = (
-        r"^constraints must be a sequence of numbers to be returned by constraints_func.*, but got "
-    )
+    rule = "^what constraints_func returns must be a sequence of numbers.*, but got "
     with pytest.raises(error, match=rf"{rule}{re.escape(repr(returned))}\.$"):
         study.tell(study.ask(), 1.0)
     assert study.trials[0].system_attrs["constraints"] is None
