@@ -333,6 +333,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         done = finite_or_none(result.get(self._time_attr)) or 0.0
         if result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
             tell_stopped_early(tune_controller, trial)
+        self._warn_of_own_end(trial, result, done)
         self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
@@ -390,6 +391,18 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._promote(tune_controller, just_done)
         self._horizons.end_if_spent(tune_controller, just_done)
         return str(TrialScheduler.PAUSE)
+
+    def _warn_of_own_end(self, trial: Trial, result: Mapping[str, Any], done: float) -> None:
+        """Say once that a trial which ends itself at its horizon is not there to be continued."""
+        was_asked = trial.trial_id in self._values  # a trial without a checkpoint, which is stopped
+        if not self._horizons.grow or was_asked or result.get(STOPPED_EARLY):
+            return
+        if done >= self._horizons.target(trial) and self._once.first_time("own end"):
+            _logger.warning(
+                "InnerHorizonScheduler cannot continue trials that end by themselves at their "
+                "horizon: let a class not report done=True there, nor stop= apply, as it pauses "
+                "them anyway."
+            )
 
     def _tell_ends_once(self, tune_controller: Any) -> None:
         """Let a search algorithm that is not ours hear nothing of a trial after its end, and warn.

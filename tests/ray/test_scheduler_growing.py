@@ -144,6 +144,20 @@ def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixtu
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+def test_a_trial_that_ends_itself_at_its_horizon_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Tune asks no scheduler about a result with ``done``, so the trial is never continued."""
+    experiment = Experiment(InnerHorizon.growing())
+    short, *at_horizon = experiment.add(*"abc")
+    experiment.end(short, sgd_steps=1, done=True)
+    assert not caplog.records
+    for trial in at_horizon:
+        experiment.end(trial, sgd_steps=trial.config["inner_horizon"], done=True)
+    (record,) = caplog.records
+    assert "let a class not report done=True" in record.getMessage()
+
+
 def test_total_number_of_steps_is_not_exceeded() -> None:
     """When the steps are given out the search is told to end."""
     experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=30))
