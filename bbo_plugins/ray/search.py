@@ -429,6 +429,15 @@ class BBOSearch(RestoringSearch):
         self._max_concurrent = max_concurrent
         return True
 
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state back, but for the limit of trials at a time, which is the experiment's.
+
+        As in :meth:`RestoringSearch.restore` otherwise.
+        """
+        limit = self._max_concurrent
+        super().restore(checkpoint_path)
+        self._max_concurrent = limit
+
     def _complete_setup(self) -> None:
         """Open the study if only the name of the metric is missing, for which Ray has a default."""
         if self._ot_study is None and self._space and self._mode:

@@ -35,9 +35,11 @@ def make_search(space: dict[str, Any] = SPACE, **arguments: Any) -> BBOSearch:
     return search
 
 
-def restored_from(folder: Path) -> BBOSearch:
-    """Return a blank search after a restore from the folder of an experiment."""
+def restored_from(folder: Path, *, limit: int | None = None) -> BBOSearch:
+    """Return a blank search after a restore from the folder of an experiment, as Tune does it."""
     search = BBOSearch()
+    if limit is not None:
+        search.set_max_concurrency(limit)
     search.restore_from_dir(str(folder))
     return search
 

@@ -155,7 +155,7 @@ def test_search_is_newer_than_its_experiment(tmp_path: Path, is_stored: bool) ->
     _write_experiment(
         tmp_path, dict(zip(names[:5], statuses, strict=True)), result_of(configs["ended"])
     )
-    restored = restored_from(tmp_path)
+    restored = restored_from(tmp_path, limit=len(names))
     assert states_of(restored) == ["RUNNING", "RUNNING", "RUNNING", "COMPLETE", "FAIL", "FAIL"]
     assert trials_of(restored)[3].value == 4.0
     for n in range(3):  # as many are taken
@@ -227,7 +227,7 @@ def test_search_is_older_than_its_experiment(tmp_path: Path) -> None:
     search.on_trial_complete("old", result_of(old))
     new = suggested(search, "new")
     _write_experiment(tmp_path, {"old": Trial.TERMINATED, "new": Trial.PENDING}, result_of(old))
-    restored = restored_from(tmp_path)
+    restored = restored_from(tmp_path, limit=2)
     assert states_of(restored) == ["COMPLETE", "FAIL"]
     restored.on_trial_result("new", result_of(new))
     restored.on_trial_complete("new", result_of(new, loss=2.5))
@@ -252,7 +252,7 @@ def test_continuation_is_lost_and_made_again(tmp_path: Path, status: str, is_sav
     if is_saved:
         search.save_to_dir(str(tmp_path))
     _write_experiment(tmp_path, {"a": status}, {})
-    restored = restored_from(tmp_path)
+    restored = restored_from(tmp_path, limit=1)
     keeps = is_saved and status == Trial.PENDING
     assert (trials_of(restored)[1].state is TrialState.RUNNING) == keeps
     assert (restored.suggest("b") is None) == keeps

@@ -210,6 +210,21 @@ def test_concurrency_limit_is_kept(make_search: Callable[..., BBOSearch]) -> Non
     assert limited.suggest("f") is None
 
 
+@pytest.mark.parametrize("limit", [None, 4])
+def test_a_restored_search_has_the_limit_of_its_own_experiment(
+    make_search: Callable[..., BBOSearch], tmp_path: Path, limit: int | None
+) -> None:
+    """Not that of the experiment which it was saved in."""
+    ConcurrencyLimiter(saved := make_search(), max_concurrent=1)
+    _run(saved, "a")
+    saved.save(str(tmp_path / "state"))
+    restored = BBOSearch()
+    limited = restored if limit is None else ConcurrencyLimiter(restored, max_concurrent=limit)
+    limited.restore(str(tmp_path / "state"))
+    configs = [limited.suggest(str(number)) for number in range(6)]
+    assert configs.count(None) == (0 if limit is None else 6 - limit)
+
+
 def test_finds_the_minimum_of_a_parabola(make_search: Callable[..., BBOSearch]) -> None:
     """Ray's own test of convergence: x² on [0, 20], to 1e-2 within 100 trials."""
     search = make_search()
