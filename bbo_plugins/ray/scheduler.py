@@ -243,7 +243,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         return not self._horizons.grow and bool(self._base.supports_buffered_results)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take the objective from the tuner, for the base scheduler too."""
+        """Take the objective from the tuner, for the base scheduler too.
+
+        Tune calls this once for each experiment. Trials of one before it have no part in it.
+        """
+        self._horizons.leave_experiment()
+        self._forget()
         self._metric, self._mode = metric, mode
         return bool(self._base.set_search_properties(metric, mode, **spec))
 

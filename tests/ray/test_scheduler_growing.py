@@ -167,6 +167,17 @@ def test_total_number_of_steps_is_not_exceeded() -> None:
     assert experiment.is_finished
 
 
+def test_another_experiment_begins_anew() -> None:
+    """With the same scheduler; Tune says so by naming the objective."""
+    first = Experiment(InnerHorizon.growing(constant=3.0, total_steps=30))
+    first.add("a", "b", "c")
+    second = Experiment()
+    second.scheduler = first.scheduler
+    second.scheduler.set_search_properties(None, None)
+    assert horizons(*second.add("d", "e")) == [3, 12]
+    assert not second.is_finished
+
+
 def test_continuations_are_part_of_the_total() -> None:
     """What a continuation may make is what is left of it, and then nothing."""
     experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=20))

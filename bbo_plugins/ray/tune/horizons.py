@@ -160,7 +160,7 @@ class TrialHorizons:
         step_size_key: str,
     ) -> None:
         """Start without any trial."""
-        self.horizon = horizon
+        self.horizon = self._given = horizon
         self._kwargs = kwargs
         self._time_attr = time_attr
         self._config_key = config_key
@@ -171,6 +171,11 @@ class TrialHorizons:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the trials, which Tune keeps and adds anew."""
         return {**self.__dict__, "trials": {}}
+
+    def leave_experiment(self) -> None:
+        """Forget the trials of an experiment before the next one, if there are any."""
+        if self.trials:
+            self.trials, self.horizon = {}, self._given
 
     @property
     def grow(self) -> bool:
