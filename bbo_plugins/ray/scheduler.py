@@ -33,7 +33,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import SearchGenerator
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna.study.trials import Once
 from bbo_plugins.ray.tune.conversions import (
     CONFIG_KEY,
@@ -399,10 +399,11 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
     def _warn_of_own_end(self, trial: Trial, result: Mapping[str, Any], done: float) -> None:
         """Say once that a trial which ends itself at its horizon is not there to be continued."""
+        horizon, target = self._horizons.horizon, self._horizons.target(trial)
         was_asked = trial.trial_id in self._values  # a trial without a checkpoint, which is stopped
-        if not self._horizons.grow or was_asked or result.get(STOPPED_EARLY):
+        if not isinstance(horizon, GrowingHorizon) or was_asked or result.get(STOPPED_EARLY):
             return
-        if done >= self._horizons.target(trial) and self._once.first_time("own end"):
+        if target <= done < (horizon.maximum or math.inf) and self._once.first_time("own end"):
             _logger.warning(
                 "InnerHorizonScheduler cannot continue trials that end by themselves at their "
                 "horizon: let a class not report done=True there, nor stop= apply, as it pauses "

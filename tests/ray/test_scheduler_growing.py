@@ -158,6 +158,16 @@ def test_a_trial_that_ends_itself_at_its_horizon_is_told_of(
     assert "let a class not report done=True" in record.getMessage()
 
 
+def test_a_trial_that_ends_itself_at_the_largest_horizon_is_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No later horizon would continue it."""
+    experiment = Experiment(InnerHorizon.growing(minimum=2, maximum=2))
+    for trial in experiment.add(*"ab"):
+        experiment.end(trial, sgd_steps=2, done=True)
+    assert not caplog.records
+
+
 def test_total_number_of_steps_is_not_exceeded() -> None:
     """When the steps are given out the search is told to end."""
     experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=30))
