@@ -591,12 +591,11 @@ def test_choices_that_cannot_be_hashed() -> None:
     assert study.best_value < 0.2
 
 
-@pytest.mark.parametrize("name", ["go-ucb", "bbo"])
 @settings(max_examples=2)
 @given(objective=objectives(), seed=st.integers(0, 99))
-def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
+def test_random_trees(objective: Callable[[Trial], float], seed: int) -> None:
     """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""
-    whole = optuna.create_study(sampler=small_sampler(name, seed))
+    whole = optuna.create_study(sampler=small_sampler("bbo", seed))
     whole.optimize(objective, n_trials=14)
     for trial in whole.trials:
         for parameter, distribution in trial.distributions.items():
@@ -606,7 +605,7 @@ def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int)
             study = optuna.create_study(
                 study_name="stopped",
                 storage=JournalStorage(JournalFileBackend(f"{folder}/journal")),
-                sampler=small_sampler(name, seed),
+                sampler=small_sampler("bbo", seed),
                 load_if_exists=True,
             )
             study.optimize(objective, n_trials=n_trials)

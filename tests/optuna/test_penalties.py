@@ -229,7 +229,7 @@ def test_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "bbo_plugins"):
         for _ in range(3):
             study.ask({"x": X})
-    lines = [one.getMessage() for one in caplog.records if "count as failures" in one.getMessage()]
+    lines = [one.getMessage() for one in caplog.records if "where not to look" in one.getMessage()]
     assert len(lines) == 1
 
 

@@ -16,6 +16,7 @@ from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import _MAX_ATTEMPTS, ModelSampler
 from bbo_plugins.optuna.study.storage import Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY
+from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     BILEVEL,
     DEFAULT,
@@ -196,7 +197,7 @@ def test_of_workers_in_step_the_first_one_keeps_the_point(name: str) -> None:
 
 
 @pytest.mark.parametrize("began_first", [False, True])
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_one_that_meets_others_everywhere_takes_a_point_of_the_design(
     name: str, began_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +221,7 @@ def test_one_that_meets_others_everywhere_takes_a_point_of_the_design(
     assert_modeled(study, ask(study))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_the_last_attempt_stands(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if a trial that began before is at that point, too; then both evaluate it."""
     study = study_of(name)
