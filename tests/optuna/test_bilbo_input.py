@@ -170,7 +170,6 @@ def test_misfits_are_refused_once_and_left_out(
     assert sum("1 trial left out: without a parameter" in text for text in caplog.messages) == 1
 
 
-@needs_set_constraint
 def test_all_unreadable_proposals_are_counted() -> None:
     """As many as other samplers count: the fits of a few are used, but the note is of all."""
     sampler = sampler_of()
@@ -184,6 +183,7 @@ def test_all_unreadable_proposals_are_counted() -> None:
     assert "with 70 trials cannot be read" in snapshot.notes["unreadable"]
 
 
+@needs_set_constraint
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
