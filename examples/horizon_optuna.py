@@ -2,7 +2,7 @@
 
 Three hyperparameters of a digits classifier that is trained by stochastic gradient descent (the
 strength of regularization, the first step length and how fast steps become shorter) are tuned by
-:class:`bbo_plugins.UHEBOSampler`. A step is one minibatch. The t-th configuration is trained for
+:class:`bbo_plugins.BBOSampler`. A step is one minibatch. The t-th configuration is trained for
 c t² steps, and whenever that has grown, the best three are continued from their checkpoints to as
 many, until all steps are spent (:class:`bbo_plugins.optuna.PromotionCallback`). The study is stored
 in SQLite with the checkpoints beside it, so that a second run continues where the first one ended::
@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
-from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
+from bbo_plugins.optuna import BBOSampler, PromotionCallback, continued_from, inner_steps
 from bbo_plugins.visualization.matplotlib import plot_horizon
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def search(
     study = optuna.create_study(
         study_name=f"digits, seed {options.seed}",
         storage=storage,
-        sampler=UHEBOSampler(seed=options.seed),
+        sampler=BBOSampler(seed=options.seed),
         load_if_exists=True,
     )
     promotion = PromotionCallback(horizon)

@@ -36,7 +36,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, save_plot, timed
-from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, BILBOSampler
 from bbo_plugins.visualization.matplotlib import plot_bilevel
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def tune_against_nature(
 
 def tune_naively(digits: Digits, n_trials: int, seed: int) -> dict[str, float]:
     """Tune on clean images."""
-    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
+    study = optuna.create_study(sampler=BBOSampler(seed=seed))
     study.optimize(
         lambda trial: loss(train(digits, suggest_upper(trial)), digits, "validation"),
         n_trials=n_trials,

@@ -67,7 +67,7 @@ class PromotionCallback:
             return model.validation_loss()
 
 
-        study = optuna.create_study(sampler=bbo_plugins.UHEBOSampler(horizon=horizon))
+        study = optuna.create_study(sampler=bbo_plugins.BBOSampler(horizon=horizon))
         study.optimize(objective, callbacks=[PromotionCallback(horizon)])
 
     Checkpoints may as well go through Optuna's artifact store, which workers on several machines
@@ -88,7 +88,7 @@ class PromotionCallback:
 
     The horizon sees configurations: its trial number is the number of those that began before, not
     the trial's number in the study. A configuration's value is that of its latest complete trial,
-    also for :class:`~bbo_plugins.UHEBOSampler`; ``study.best_trial`` may be an earlier one, which
+    also for :class:`~bbo_plugins.BBOSampler`; ``study.best_trial`` may be an earlier one, which
     then was better with less training. A configuration is not continued while a continuation of it
     is waiting or running, nor again to the same number of steps if one failed, nor ever if one was
     pruned; neither is one that violates a constraint. A worker that died leaves a running trial. It
@@ -114,7 +114,7 @@ class PromotionCallback:
         .. code-block:: python
 
             import optuna
-            from bbo_plugins import InnerHorizon, PromotionCallback, UHEBOSampler
+            from bbo_plugins import BBOSampler, InnerHorizon, PromotionCallback
             from bbo_plugins.optuna import continued_from, inner_steps
 
             horizon = InnerHorizon.growing(total_steps=1_000)
@@ -131,7 +131,7 @@ class PromotionCallback:
                 return (weight - 1.0) ** 2
 
 
-            study = optuna.create_study(sampler=UHEBOSampler(horizon=horizon, seed=0))
+            study = optuna.create_study(sampler=BBOSampler(horizon=horizon, seed=0))
             study.optimize(objective, callbacks=[PromotionCallback(horizon)])
     """
 

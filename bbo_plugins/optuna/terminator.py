@@ -117,14 +117,14 @@ class RegretGapTerminator:
         .. code-block:: python
 
             import optuna
-            from bbo_plugins import RegretGapTerminator, UHEBOSampler
+            from bbo_plugins import BBOSampler, RegretGapTerminator
 
 
             def objective(trial):
                 return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2
 
 
-            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study = optuna.create_study(sampler=BBOSampler(seed=0))
             terminator = RegretGapTerminator()
             study.optimize(objective, n_trials=40, callbacks=[terminator])
             latest = terminator.history(study)[-1]
