@@ -541,7 +541,6 @@ def _noise_or_nan(
         return noise_func(trial)
     except Exception:
         if once.first_time("noise_func"):
-            once.first_time("noise")  # the note that a variance is missing would say the same
             _logger.warning(
                 "noise_func raised an exception for trial %d, so its noise counts as unknown.",
                 trial.number,
