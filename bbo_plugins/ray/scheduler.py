@@ -194,7 +194,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             rule = "None or another scheduler with a growing horizon, as configs must not change"
             raise ValueError(errors.rule_message("base_scheduler", rule, base_scheduler))
         self._time_attr = time_attr
-        self._base = base_scheduler if base_scheduler is not None else FIFOScheduler()
+        self._has_own_base = base_scheduler is None
+        self._base = FIFOScheduler() if base_scheduler is None else base_scheduler
         self._metric: str | None = None
         self._mode: str | None = None
         self._forget()
@@ -246,9 +247,16 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Take the objective from the tuner, for the base scheduler too.
 
         Tune calls this once for each experiment. Trials of one before it have no part in it.
+
+        Returns:
+            False, of which Tune makes an exception, if a base scheduler that was given knows its
+            objective already.
         """
         self._horizons.leave_experiment()
         self._forget()
+        self._once.forget()
+        if self._has_own_base:
+            self._base = FIFOScheduler()  # one takes an objective once only
         self._metric, self._mode = metric, mode
         return bool(self._base.set_search_properties(metric, mode, **spec))
 
@@ -403,11 +411,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         was_asked = trial.trial_id in self._values  # a trial without a checkpoint, which is stopped
         if not isinstance(horizon, GrowingHorizon) or was_asked or result.get(STOPPED_EARLY):
             return
+        if not horizon.promote or not horizon.exponent:  # nothing is ever continued
+            return
         if target <= done < (horizon.maximum or math.inf) and self._once.first_time("own end"):
             _logger.warning(
                 "InnerHorizonScheduler cannot continue trials that end by themselves at their "
-                "horizon: let a class not report done=True there, nor stop= apply, as it pauses "
-                "them anyway."
+                "horizon. It pauses them there, so leave out done=True and stop= at that step."
             )
 
     def _tell_ends_once(self, tune_controller: Any) -> None:

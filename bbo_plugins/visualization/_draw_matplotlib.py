@@ -99,10 +99,10 @@ def _draw_item(axes: Axes, item: Item) -> Artist:
         return _draw_heat_map(axes, item)
     if isinstance(item, Band):
         look: dict[str, Any] = {"color": BLUE, "alpha": BAND_OPACITY, "linewidth": 0}
-        return axes.fill_between(item.x, item.low, item.high, **look, label=item.label)
+        return axes.fill_between(item.x, item.low, item.high, **look, label=_plain(item.label))
     draw_rule = axes.axvline if item.vertical else axes.axhline
     look = {"color": GRAY, "linewidth": item.width, "linestyle": ":"}
-    return draw_rule(item.at, **look, label=item.label or None)
+    return draw_rule(item.at, **look, label=_plain(item.label) or None)
 
 
 def _draw_line(axes: Axes, line: Line) -> Artist:
@@ -117,7 +117,7 @@ def _draw_line(axes: Axes, line: Line) -> Artist:
         markersize=style.size[1],
         markevery=line.marked,
         drawstyle="steps-post" if line.step else "default",
-        label=line.label or None,
+        label=_plain(line.label) or None,
     )
     return artist
 
@@ -132,7 +132,7 @@ def _draw_points(axes: Axes, points: Points) -> Artist:
         opacity: Any = points.opacity if len(points.x) else None  # Matplotlib asks for one
         zorder = 2.0 if points.clip else 3.0
         axes.scatter(points.x, points.y, alpha=opacity, zorder=zorder, **look)
-        return axes.scatter([], [], label=points.label, **look)
+        return axes.scatter([], [], label=_plain(points.label), **look)
     look = {
         "linestyle": "none",
         "marker": style.marker.matplotlib,
@@ -143,7 +143,7 @@ def _draw_points(axes: Axes, points: Points) -> Artist:
         "alpha": style.opacity,
         "zorder": 2.0 if points.clip else 3.0,
         "clip_on": points.clip,
-        "label": points.label,
+        "label": _plain(points.label),
     }
     if points.interval is None:
         (line,) = axes.plot(points.x, points.y, **look)

@@ -1,4 +1,4 @@
-"""BILBO in Optuna: whole studies, what is stored, resuming, pending trials, bad input by name."""
+"""BILBO in Optuna: whole studies, what is stored, resuming, running trials, bad input by name."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _smallest_distance(queries: Sequence[Mapping[str, Any]]) -> float:
     )
 
 
-def test_running_trials_are_pending_queries() -> None:
+def test_running_trials_are_unanswered_queries() -> None:
     """Asked but unfinished trials are not asked again, and inform the function they are for."""
     sampler = sampler_of()
     study = study_of(sampler, 12)
@@ -248,8 +248,8 @@ def test_running_trials_are_pending_queries() -> None:
     stored = TrialReader().read(study)
     distributions = distributions_of(stored.rows, sampler._roles)
     trials = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions))
-    pending = {name: len(of.unanswered) for name, of in trials.data.items()}
-    assert sum(pending.values()) == 3
+    unanswered = {name: len(of.unanswered) for name, of in trials.data.items()}
+    assert sum(unanswered.values()) == 3
     for trial in asked:
         trial.suggest_float("z", 0.0, 1.0)
     assert _smallest_distance([trial.params for trial in asked]) > 0.1
@@ -264,15 +264,15 @@ def test_an_overtaken_query_is_dead(only_earlier: bool) -> None:
     asked = [study.ask() for _ in range(2)]
     asking = study.trials[asked[-1].number]
 
-    def n_pending() -> int:
+    def n_unanswered() -> int:
         space = sampler._modeled_distributions(study)
         snapshot = sampler._read_in(study, asking, space, only_earlier=only_earlier)
         return sum(len(data.unanswered) for data in snapshot.data.values())
 
     study.add_trials([study.trials[0]] * 31)
-    assert n_pending() == 1
+    assert n_unanswered() == 1
     study.add_trial(study.trials[0])
-    assert n_pending() == 0
+    assert n_unanswered() == 0
 
 
 def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:

@@ -591,7 +591,7 @@ def test_choices_that_cannot_be_hashed() -> None:
     assert study.best_value < 0.2
 
 
-@settings(max_examples=2)
+@settings(max_examples=6)
 @given(objective=objectives(), seed=st.integers(0, 99))
 def test_random_trees(objective: Callable[[Trial], float], seed: int) -> None:
     """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""

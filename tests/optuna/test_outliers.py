@@ -276,7 +276,7 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
     is_taken: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The fit has to be of these parameters, stretched the same way, of all values, and new."""
+    """The fit has to be of these parameters and all values, stretched alike, and not inherited."""
     fit = WarmStart(np.zeros(6), np.eye(6), -1.0, 12)
     proposal = Proposal(
         {name: 5.0},

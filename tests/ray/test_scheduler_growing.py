@@ -155,16 +155,25 @@ def test_a_trial_that_ends_itself_at_its_horizon_is_told_of(
     for trial in at_horizon:
         experiment.end(trial, sgd_steps=trial.config["inner_horizon"], done=True)
     (record,) = caplog.records
-    assert "let a class not report done=True" in record.getMessage()
+    assert "leave out done=True" in record.getMessage()
 
 
-def test_a_trial_that_ends_itself_at_the_largest_horizon_is_done(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    "horizon",
+    [
+        InnerHorizon.growing(minimum=2, maximum=2),
+        InnerHorizon.growing(promote=0),
+        InnerHorizon.growing(exponent=0.0),
+    ],
+    ids=["largest", "none is continued", "constant"],
+)
+def test_a_trial_that_ends_itself_where_nothing_would_continue_it_is_done(
+    horizon: InnerHorizon, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No later horizon would continue it."""
-    experiment = Experiment(InnerHorizon.growing(minimum=2, maximum=2))
+    """There is no later horizon, or no trial is continued to it."""
+    experiment = Experiment(horizon)
     for trial in experiment.add(*"ab"):
-        experiment.end(trial, sgd_steps=2, done=True)
+        experiment.end(trial, sgd_steps=trial.config["inner_horizon"], done=True)
     assert not caplog.records
 
 
@@ -183,7 +192,8 @@ def test_another_experiment_begins_anew() -> None:
     first.add("a", "b", "c")
     second = Experiment()
     second.scheduler = first.scheduler
-    second.scheduler.set_search_properties(None, None)
+    for scheduler in (first.scheduler, second.scheduler):
+        assert scheduler.set_search_properties("loss", "min")
     assert horizons(*second.add("d", "e")) == [3, 12]
     assert not second.is_finished
 

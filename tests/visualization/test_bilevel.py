@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,17 +259,23 @@ def test_a_curve_goes_through_the_answers() -> None:
 # --------------------------------------------------------------------------------------- bad input
 
 
-def test_a_tiny_value_that_stays_the_same_has_a_place_on_a_logarithmic_axis() -> None:
-    """Half a place below it there is none."""
+@pytest.mark.parametrize(
+    "rate, limits",
+    [(1e-3, (0.5e-3, 2e-3)), (5e-324, (5e-324, 1e-323)), (1.7e308, (0.85e308, sys.float_info.max))],
+)
+def test_a_value_that_stays_the_same_has_a_place_on_a_logarithmic_axis(
+    rate: float, limits: tuple[float, float]
+) -> None:
+    """Half a place below a tiny one there is none, nor anything above the largest float."""
     sampler = BILBOSampler(["x"], ["z", "rate"], seed=0)
     functions: dict[str, Callable[..., float]] = {
         "upper": lambda x, z, rate: (x - 0.8) ** 2 + z + rate,
         "lower": lambda x, z, rate: (z - x) ** 2 + rate,
     }
-    space = {"x": UNIT, "z": UNIT, "rate": FloatDistribution(1e-3, 1e-3, log=True)}
+    space = {"x": UNIT, "z": UNIT, "rate": FloatDistribution(rate, rate, log=True)}
     plot = plot_bilevel(_study(sampler, space, functions, 6), sampler, ["x", "rate"])
     assert plot.panels[0].y.log
-    assert plot.panels[0].y.limits == (0.5e-3, 2e-3)
+    assert plot.panels[0].y.limits == limits
 
 
 def test_what_cannot_be_drawn_is_named() -> None:

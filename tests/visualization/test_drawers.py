@@ -14,6 +14,7 @@ import optuna
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 from plotly import graph_objects as go
 
 import bbo_plugins.visualization as by_plotly
@@ -266,16 +267,20 @@ def test_long_lines_take_turns_with_their_markers() -> None:
     assert figure.data[0].line.color != figure.data[1].line.color
 
 
-def test_dollars_in_names_are_no_formulas() -> None:
+@pytest.mark.parametrize("name", ["$x^$", "$x$"])
+def test_dollars_in_names_are_no_formulas(name: str) -> None:
     """A name, a choice or a title is the user's: Matplotlib would raise, or leave out the signs."""
-    name = "$x^$"
     cells = HeatMap(name, X, np.array([0.0, 1.0]), np.ones((2, 3)), labels=(name, "b"))
     axis = Axis(name, labels=(name, "b"))
     panel = _panel(cells, Line(name, [0, 1], [0, 1]), x=axis, y=axis, title=name)
     for layout in (PAIRS, STACK):
         (axes,) = _draw_matplotlib.draw(Plot(name, (panel,), layout))
+        axes.legend()
         axes.figure.canvas.draw()
-        assert axes.get_xlabel() == r"\$x^\$"
+        texts = [text.get_text() for text in axes.figure.findobj(Text)]
+        shown = [text for text in texts if "x" in text]
+        assert len(shown) >= 6  # titles, both axes and their ticks, the legends
+        assert set(shown) == {name.replace("$", r"\$")}
     (axes,) = _draw_matplotlib.draw(Plot(name))
     axes.figure.canvas.draw()
 

@@ -86,7 +86,7 @@ class InnerHorizon:
 
     def _check_law(self) -> None:
         """Check the arguments that only this kind of horizon has."""
-        errors.check_word("loss", self.loss, tuple(EXPONENTS))
+        _set(self, "loss", errors.check_word("loss", self.loss, tuple(EXPONENTS)))
         _set(self, "n_outer", errors.check_int("n_outer", self.n_outer, minimum=1))
         _ = self.n_inner
 

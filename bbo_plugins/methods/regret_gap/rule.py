@@ -106,7 +106,7 @@ class StoppingRule:
         if unfit:
             rule = f"another one with criterion={self.criterion!r}"
             raise ValueError(errors.rule_message("threshold", rule, self.threshold))
-        return self.threshold
+        return str(self.threshold)
 
     @property
     def criterion_in_words(self) -> str:

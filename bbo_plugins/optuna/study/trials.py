@@ -17,7 +17,6 @@ import functools
 import logging
 import math
 import numbers
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -582,9 +581,10 @@ def _constraints_of(trial: FrozenTrial) -> dict[str, float]:
 
 def _is_number(value: object) -> bool:
     # In memory, other samplers keep what the user's function returns, such as a NumPy float32.
-    if isinstance(value, numbers.Integral):
-        return abs(int(value)) <= sys.float_info.max
-    return isinstance(value, numbers.Real) and not math.isnan(value)
+    try:
+        return isinstance(value, numbers.Real) and not math.isnan(float(value))
+    except OverflowError:  # an integer or a fraction beyond the floats
+        return False
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:

@@ -56,11 +56,16 @@ class ParameterAxis:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Ends of the axis; half a place beyond the outer ones of values drawn by themselves."""
+        """Ends of the axis; half a place beyond the outer ones of values drawn by themselves.
+
+        Around a single float on a logarithmic axis they are a factor of two away.
+        """
         if not self.is_discrete:
             return float(self.values[0]), float(self.values[-1])
         if self.log and self.dimension.kind == "float":  # a single value, which may be tiny
-            return 0.5 * float(self.values[0]), 2.0 * float(self.values[0])
+            only, limits = float(self.values[0]), np.finfo(np.float64)
+            least, largest = float(limits.smallest_subnormal), float(limits.max)
+            return max(0.5 * only, least), 2.0 * only if only < 0.5 * largest else largest
         if self.dimension.has_choices or self.log or len(self.values) < 2:
             return float(self.values[0]) - 0.5, float(self.values[-1]) + 0.5
         half = 0.5 * float(self.values[1] - self.values[0])

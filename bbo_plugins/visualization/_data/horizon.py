@@ -206,7 +206,7 @@ def _of_reports(results: object, metric: str | None, steps: str) -> Courses:
 
 
 def _number(entry: Any) -> float:
-    """Return a reported entry as a number, NaN if it is none: None, or a text."""
+    """Return a reported entry as a number, NaN for what ``float`` does not take, such as None."""
     try:
         return float(entry)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""One step of BILBO: start, queries, reassignment, pending queries, reductions, bad input."""
+"""One step of BILBO: start, queries, reassignment, unanswered queries, reductions, bad input."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_the_start_asks_for_each_function_in_turn() -> None:
 
 
 def test_a_function_without_any_observation_is_asked_for() -> None:
-    """A function that is only pending cannot be modeled: it is asked for again, elsewhere."""
+    """A function without any answer cannot be modeled: it is asked for again, elsewhere."""
     problem = box_problem(1, 1)
     data = observations(problem, 5)
-    pending = np.array([[0.5, 0.5]] * 5)
-    data["lower"] = data_of(np.empty((0, 2)), [], pending)
+    unanswered = np.array([[0.5, 0.5]] * 5)
+    data["lower"] = data_of(np.empty((0, 2)), [], unanswered)
     query = step(problem, data, n_initial=1)
     assert (query.function, query.reason) == ("lower", "start")
     assert np.linalg.norm(query.x - 0.5) > 0.4
@@ -96,7 +96,7 @@ def test_every_tenth_query_verifies_the_solution() -> None:
     assert step(problem, data).reason != "verification"
 
 
-def test_a_pending_query_is_not_repeated() -> None:
+def test_an_unanswered_query_is_not_repeated() -> None:
     """A function that is being evaluated at a point is not asked for at the same point."""
     problem = grid_problem(30, 30)
     data = observations(problem, 6)

@@ -68,7 +68,7 @@ def test_arguments_are_kept_as_plain_numbers() -> None:
     """So the settings can be stored as JSON, whatever numbers were given."""
     arguments: dict[str, Any] = {
         "criterion": "regret-gap",
-        "threshold": "median",
+        "threshold": np.str_("median"),
         "eta": np.float32(0.5),
         "delta": Fraction(1, 4),
         "patience": np.int64(2),

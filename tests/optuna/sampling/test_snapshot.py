@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -378,6 +379,13 @@ def test_stored_constraints_may_be_numbers_of_numpy(kind: type) -> None:
     """In memory other samplers of Optuna keep what a function returns as it is."""
     study = study_of(*[finished(1.0, 1.0, attributes={"constraints": (kind(c),)}) for c in (0, 1)])
     assert [row.constraints for row in TrialReader().read(study).rows] == [{"0": 0.0}, {"0": 1.0}]
+
+
+def test_stored_constraints_beyond_the_floats_are_none() -> None:
+    """In memory they may be of any type."""
+    huge = [finished(1.0, 1.0, attributes={"constraints": (c, 1.0)}) for c in (10**400, -(10**400))]
+    huge.append(finished(1.0, 1.0, attributes={"constraints": (Fraction(10**400), 1.0)}))
+    assert [row.constraints for row in TrialReader().read(study_of(*huge)).rows] == [{"1": 1.0}] * 3
 
 
 def test_a_constraint_that_only_a_failure_reports_is_none() -> None:
