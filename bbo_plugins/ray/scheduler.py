@@ -346,7 +346,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         done = finite_or_none(result.get(self._time_attr)) or 0.0
         if result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
             tell_stopped_early(tune_controller, trial)
-        self._warn_of_own_end(trial, result, done)
+        self._warn_of_own_end(tune_controller, trial, result, done)
         self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
@@ -405,15 +405,21 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._horizons.end_if_spent(tune_controller, just_done)
         return str(TrialScheduler.PAUSE)
 
-    def _warn_of_own_end(self, trial: Trial, result: Mapping[str, Any], done: float) -> None:
+    def _warn_of_own_end(
+        self, tune_controller: Any, trial: Trial, result: Mapping[str, Any], done: float
+    ) -> None:
         """Say once that a trial which ends itself at its horizon is not there to be continued."""
         horizon, target = self._horizons.horizon, self._horizons.target(trial)
         was_asked = trial.trial_id in self._values  # a trial without a checkpoint, which is stopped
         if not isinstance(horizon, GrowingHorizon) or was_asked or result.get(STOPPED_EARLY):
             return
-        if not horizon.promote or not horizon.exponent:  # nothing is ever continued
+        if not (horizon.promote and horizon.exponent and target <= done):
             return
-        if target <= done < (horizon.maximum or math.inf) and self._once.first_time("own end"):
+        if done >= (horizon.maximum or math.inf):
+            return
+        if self._horizons.are_spent(tune_controller, {trial.trial_id: done}):
+            return
+        if self._once.first_time("own end"):
             _logger.warning(
                 "InnerHorizonScheduler cannot continue trials that end by themselves at their "
                 "horizon. It pauses them there, so leave out done=True and stop= at that step."

@@ -137,11 +137,13 @@ def test_continuation_without_its_checkpoint_begins_anew(has_checkpoint: bool) -
 
 
 def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
-    """There is nothing to continue from, and one line in the log says so."""
+    """There is nothing to continue from, and one line in each experiment's log says so."""
     experiment = Experiment(InnerHorizon.growing())
-    for trial in experiment.add(*"abc"):
-        assert experiment.report(trial, 100, should_checkpoint=False) == STOP
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    for n_experiments in (1, 2):
+        for trial in experiment.add(*"abc"):
+            assert experiment.report(trial, 100, should_checkpoint=False) == STOP
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * n_experiments
+        experiment.scheduler.set_search_properties("loss", "min")
 
 
 def test_a_trial_that_ends_itself_at_its_horizon_is_told_of(
@@ -164,13 +166,14 @@ def test_a_trial_that_ends_itself_at_its_horizon_is_told_of(
         InnerHorizon.growing(minimum=2, maximum=2),
         InnerHorizon.growing(promote=0),
         InnerHorizon.growing(exponent=0.0),
+        InnerHorizon.growing(constant=3.0, total_steps=6),
     ],
-    ids=["largest", "none is continued", "constant"],
+    ids=["largest", "none is continued", "constant", "all steps are given out"],
 )
 def test_a_trial_that_ends_itself_where_nothing_would_continue_it_is_done(
     horizon: InnerHorizon, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """There is no later horizon, or no trial is continued to it."""
+    """There is no later horizon, no trial is continued to it, or no step is left for that."""
     experiment = Experiment(horizon)
     for trial in experiment.add(*"ab"):
         experiment.end(trial, sgd_steps=trial.config["inner_horizon"], done=True)
@@ -192,8 +195,7 @@ def test_another_experiment_begins_anew() -> None:
     first.add("a", "b", "c")
     second = Experiment()
     second.scheduler = first.scheduler
-    for scheduler in (first.scheduler, second.scheduler):
-        assert scheduler.set_search_properties("loss", "min")
+    assert second.scheduler.set_search_properties("loss", "min")
     assert horizons(*second.add("d", "e")) == [3, 12]
     assert not second.is_finished
 

@@ -557,12 +557,9 @@ def _variances(returned: Any, n: int) -> tuple[float, ...]:
     return tuple(map(_variance, listed)) if len(listed) == n else _unknown(n)
 
 
-def _variance(returned: Any) -> float:
+def _variance(returned: object) -> float:
     """Return a number if it is a variance, else NaN."""
-    try:
-        variance = float(returned) if isinstance(returned, numbers.Real) else math.nan
-    except OverflowError:
-        return math.nan
+    variance = _number(returned)
     return variance if 0.0 <= variance < math.inf else math.nan
 
 
@@ -576,15 +573,17 @@ def _constraints_of(trial: FrozenTrial) -> dict[str, float]:
     for key, value in trial.system_attrs.items():
         if key.startswith(prefix):
             values[key.removeprefix(prefix)] = value
-    return {name: float(value) for name, value in values.items() if _is_number(value)}
-
-
-def _is_number(value: object) -> bool:
     # In memory, other samplers keep what the user's function returns, such as a NumPy float32.
+    numbers_by_name = {name: _number(value) for name, value in values.items()}
+    return {name: value for name, value in numbers_by_name.items() if not math.isnan(value)}
+
+
+def _number(value: object) -> float:
+    """Return a real number of any type as a float; NaN for one beyond the floats, and if none."""
     try:
-        return isinstance(value, numbers.Real) and not math.isnan(float(value))
-    except OverflowError:  # an integer or a fraction beyond the floats
-        return False
+        return float(value) if isinstance(value, numbers.Real) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:

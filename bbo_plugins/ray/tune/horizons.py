@@ -232,12 +232,15 @@ class TrialHorizons:
         trial.set_config({**trial.config, **written})
         self.end_if_spent(tune_controller)
 
+    def are_spent(self, tune_controller: Any, just_done: Mapping[str, float] | None = None) -> bool:
+        """Return whether no step is left; for ``just_done`` see :meth:`spent`."""
+        return self.known(tune_controller).within_budget(1, spent=self.spent(just_done)) == 0
+
     def end_if_spent(
         self, tune_controller: Any, just_done: Mapping[str, float] | None = None
     ) -> None:
         """End the search if no step is left; for ``just_done`` see :meth:`spent`."""
-        horizon = self.known(tune_controller)
-        if horizon.within_budget(1, spent=self.spent(just_done)) == 0:
+        if self.are_spent(tune_controller, just_done):
             search_alg = getattr(tune_controller, "search_alg", None)
             if search_alg is not None:
                 search_alg.set_finished()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,9 +65,8 @@ class ParameterAxis:
         if not self.is_discrete:
             return float(self.values[0]), float(self.values[-1])
         if self.log and self.dimension.kind == "float":  # a single value, which may be tiny
-            only, limits = float(self.values[0]), np.finfo(np.float64)
-            least, largest = float(limits.smallest_subnormal), float(limits.max)
-            return max(0.5 * only, least), 2.0 * only if only < 0.5 * largest else largest
+            only = float(self.values[0])
+            return max(0.5 * only, math.ulp(0.0)), min(2.0 * only, sys.float_info.max)
         if self.dimension.has_choices or self.log or len(self.values) < 2:
             return float(self.values[0]) - 0.5, float(self.values[-1]) + 0.5
         half = 0.5 * float(self.values[1] - self.values[0])
