@@ -104,8 +104,8 @@ class BBOSampler(ModelSampler):
     repeatable.
 
     Args:
-        n_startup_trials: Trials before the models suggest, half of them at least finished, and one
-            with a value. None for 10, or √``n_trials``, rounded up, if that is less.
+        n_startup_trials: Finished trials before the models suggest, one of them at least with a
+            value. None for 10, or √``n_trials``, rounded up, if that is less.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.

@@ -49,8 +49,8 @@ class GOUCBSampler(ModelSampler):
 
     Args:
         hidden_units: Hidden units of the network.
-        n_startup_trials: Trials before the model suggests, half of them at least finished, and one
-            with a value. None for the paper's √``n_trials``, rounded up, 10 without ``n_trials``.
+        n_startup_trials: Finished trials before the model suggests, one of them at least with a
+            value. None for the paper's √``n_trials``, rounded up, or 10 without ``n_trials``.
         n_trials: Planned number of trials; sets ``n_startup_trials`` if that is not given, and
             nothing else.
         beta: Squared radius of the ball, in posterior standard deviations of the model: the bound

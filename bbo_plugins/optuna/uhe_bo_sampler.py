@@ -97,8 +97,8 @@ class UHEBOSampler(ModelSampler):
             warning. None and unknown noise are estimated.
         n_trials: Planned number of trials, from which "uhe" derives the bandit's rate; None for a
             rate that falls with the number of trials so far. Has no effect with "map".
-        n_startup_trials: Trials before the model suggests, half of them at least finished, and one
-            with a value.
+        n_startup_trials: Finished trials before the model suggests, one of them at least with a
+            value.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.

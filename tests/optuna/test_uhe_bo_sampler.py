@@ -177,7 +177,7 @@ class Script:
 @pytest.mark.parametrize(
     "script, direction, arguments, variant",
     [
-        (3, "minimize", {}, EVERY_PAIR),
+        (0, "minimize", {}, EVERY_PAIR),
         (1, "maximize", {"n_trials": 31}, Variant(likelihood.MARGINAL, on_stagnation=False)),
         (
             1,
@@ -197,7 +197,7 @@ def test_arms_follow_from_the_stored_trials(
     """
     sampler = Chosen(variant, seed=script, warn_independent_sampling=False, **arguments)
     scene = Script(sampler, script, direction=direction)
-    for _ in range(120):
+    for _ in range(100):
         scene.act()
     assert scene.n_pulled >= 8
     assert set(arms(scene.study)) == set(ARMS)

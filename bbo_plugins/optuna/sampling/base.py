@@ -356,8 +356,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     """Base class of the samplers that model values; for one objective, unless told otherwise.
 
     Args:
-        n_startup_trials: Points that are evaluated, have failed or are running before the model
-            takes over; half of them at least not running, and one evaluated.
+        n_startup_trials: Points that are evaluated or have failed before the model takes over, one
+            at least evaluated.
         noise_func: Known noise variance of a finished trial's value, in squared units of the value.
         constraints_func: Constraint values of a finished trial, violated where above zero.
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
@@ -452,12 +452,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         """Return whether the model takes over.
 
         It needs the points of the start-up. Failed ones count as soon as one is evaluated: they
-        teach the model where not to look, and the one where to. Running ones count, too, once half
-        of the points are evaluated or failed: workers need not wait for each other. If the start-up
-        would end while a choice of a category, or a branch of conditional parameters, has no value,
-        twice as many points are needed: a model leaves it. It waits, too, as long as all values are
-        the same, or all points violate a constraint by the same value, which says nothing of where
-        to look.
+        teach the model where not to look, and the one where to. If they would end the start-up
+        while a choice of a category, or a branch of conditional parameters, has no value, twice as
+        many points are needed: a model leaves it. It waits, too, as long as all values are the
+        same, or all points violate a constraint by the same value, which says nothing of where to
+        look.
         """
         if _lack_direction(snapshot):
             return False
@@ -465,9 +464,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         n, n_needed = len(observations.y), self._n_startup_trials
         if n < n_needed and has_choice_without_value(snapshot):
             n_needed *= 2
-        n_known = n + len(observations.failed)
-        n_begun = n_known + len(observations.pending)
-        return n > 0 and 2 * n_known >= n_needed and n_begun >= n_needed
+        return n > 0 and n + len(observations.failed) >= n_needed
 
     def _suggest_by_design(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the trial's place in the space-filling design, which no other trial has.

@@ -44,24 +44,6 @@ def test_asks_without_tells_are_apart(sampler: ModelSampler) -> None:
         assert np.linalg.norm(first - second) > min(0.05, 0.099 * room)
 
 
-@pytest.mark.parametrize(
-    "n_told, n_running, is_by_model",
-    [(3, 4, False), (4, 2, False), (4, 3, True), (6, 1, True), (7, 0, True), (3, 9, False)],
-)
-def test_running_trials_count_for_the_start_up_once_half_of_it_has_ended(
-    n_told: int, n_running: int, *, is_by_model: bool
-) -> None:
-    """Seven trials, of which four at least have a value."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=7, seed=0))
-    trials = [study.ask(BOX) for _ in range(n_told + n_running)]
-    for trial in trials[:n_told]:
-        study.tell(trial, quadratic(trial.params))
-    asked = study.ask(BOX).number
-    proposal = Proposal.from_attributes(study.trials[asked].system_attrs)
-    assert proposal is not None
-    assert proposal.is_by_model is is_by_model
-
-
 def test_proposals_are_seen_before_parameters_are_suggested() -> None:
     """Another worker knows where a trial will be as soon as its first parameter is asked for."""
     study = started(UHEBOSampler(n_startup_trials=3, seed=0), n=8)
